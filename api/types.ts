@@ -18,7 +18,7 @@ export interface Problem {
 }
 
 export interface ProblemError {
-  /** JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for the whole. */
+  /** JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for all of it. */
   pointer: string;
   code: "missing_field" | "unknown_field" | "invalid_value" | "out_of_range" | "unsupported_format" | "path_not_found" | "forbidden_path" | "unknown_catalog_id" | "needs_opt_in" | "override_conflict" | "conflict" | "unauthorized" | "not_found" | "server_declared";
   message: string;
@@ -29,15 +29,15 @@ export interface ProblemError {
 export interface InsufficientMemory {
   /** What exceeds the budgets; 0 when a single tensor is too large for the device. */
   overflow_bytes: number;
-  /** Null when the device does not tell the size of its memory. */
-  vram_budget_bytes: number | null;
+  /** 0 when the device does not tell the size of its memory: nothing is compared with it then. */
+  vram_budget_bytes: number;
   ram_budget_bytes: number;
   /** The largest of the memory that is short. */
   dominant_posts: Array<{
     post: string;
     bytes: number;
   }>;
-  /** Empty for a whole configuration. */
+  /** Empty for a complete configuration. */
   levers_applied: Array<"micro_batch" | "gradient_checkpointing" | "chunked_cross_entropy" | "kv_f16" | "fewer_concurrent_rollouts" | "offload_optimizer">;
   /** Degradations, not yet allowed, that would make it fit. */
   unlocks: Array<"truncate_context">;
@@ -216,7 +216,7 @@ export interface TemplateProbe {
 
 export interface Warning {
   code: "clip_range_for_level" | "template_not_prefix_stable" | "budget_changed_on_fork" | "group_too_small" | "judge_only_reward" | "mutable_image_tag" | "kl_reference_is_base" | "no_heldout" | "no_checkpoint" | "software_device" | "vram_unknown" | "lever_applied" | "context_beyond_training" | "context_truncated" | "rows_truncated" | "no_end_signal";
-  /** Dotted key; absent when it concerns the whole request. */
+  /** Dotted key; absent when it concerns the entire request. */
   field?: string;
   message: string;
 }
@@ -279,7 +279,7 @@ export interface WholeConfiguration {
   name?: string;
 }
 
-/** A run that goes on from a checkpoint of another one, with some changes. */
+/** A run that continues from a checkpoint of another one, with some changes. */
 export interface Fork {
   fork_from: ForkFrom;
   /** The algorithm. */
@@ -395,7 +395,7 @@ export interface EvaluationResult {
   /** Null for a loss on held-out rows. */
   pass_rate: Rate | null;
   reward_mean: number | null;
-  /** Null for scenarios. */
+  /** Null for scenarios, and when it is not finite. */
   loss: number | null;
   perplexity: number | null;
   /** Other measured values, by metric name. */
@@ -447,7 +447,8 @@ export interface ScenarioOutcome {
 export interface RowLoss {
   /** Its line in the file. */
   row: string;
-  loss: number;
+  /** Null when it is not finite. */
+  loss: number | null;
   /** Its trained tokens, or 1 for a pair. */
   weight: number;
 }
@@ -551,7 +552,7 @@ export interface Evaluation {
   /** Null for a loss on held-out rows. */
   pass_rate: Rate | null;
   reward_mean: number | null;
-  /** Null for scenarios. */
+  /** Null for scenarios, and when it is not finite. */
   loss: number | null;
   perplexity: number | null;
   /** Other measured values, by metric name. */
@@ -747,7 +748,7 @@ export interface StateEvent {
   detail: string | null;
   /** Finished updates. */
   update: number;
-  /** From which it goes on. */
+  /** The checkpoint from which it continues. */
   checkpoint: string | null;
 }
 
@@ -809,7 +810,7 @@ export interface EvaluationEvent {
   /** Null for a loss on held-out rows. */
   pass_rate: Rate | null;
   reward_mean: number | null;
-  /** Null for scenarios. */
+  /** Null for scenarios, and when it is not finite. */
   loss: number | null;
   perplexity: number | null;
   /** Null for scenarios. */
@@ -826,9 +827,9 @@ export interface EvaluationEvent {
   scenarios: ScenarioOutcome[];
   /** By metric name; null for a value that is not finite. */
   values?: { [name: string]: number | null };
-  /** The loss of each held-out row, by its line: sum / weight. */
+  /** The loss of each held-out row, by its line: sum / weight; sum is null when it is not finite. */
   by_row?: { [name: string]: {
-    sum: number;
+    sum: number | null;
     weight: number;
   } };
 }

@@ -20,7 +20,7 @@ export interface CliStartOptions {
   control: boolean;
   /** The id of the run that a server has prepared. Absent: none. */
   adopt?: string;
-  /** The learning rate that a command set before the run starts or goes on. Absent: none. */
+  /** The learning rate that a command set before the run starts or continues. Absent: none. */
   learning_rate?: number;
 }
 

@@ -32,8 +32,8 @@ function commandText({ name, path, overrides }: TrainCommand, options: readonly 
  */
 export function interruptionText(command: TrainCommand, kept: "all" | "up_to_checkpoint" | null): string {
   const resume = commandText(command, ["--resume"]);
-  if (kept === "all") return `go on with: ${resume}`;
-  if (kept) return `what came after the newest checkpoint is lost; go on with: ${resume}`;
+  if (kept === "all") return `continue with: ${resume}`;
+  if (kept) return `the updates after the newest checkpoint are lost; continue with: ${resume}`;
   // Without a checkpoint of its own a fork would restart at update 0, without its parent's adapter.
   const again = command.fork === null ? resume : commandText(command, ["--fork", command.fork, "--force"]);
   const lost = "what was learned since the start is lost";

@@ -4,6 +4,7 @@ import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "..
 import { permissionsFor } from "../core/permissions.ts";
 import { webGpuNeeds } from "../core/webgpu_providers.ts";
 import { startThread, threadGone } from "../core/worker_thread.ts";
+import type { GpuCard } from "../kernels/counting_gpu.ts";
 import { type DeviceRequest, openGpu } from "../kernels/device.ts";
 import type { ProbedDevice } from "../server/routing/services.ts";
 
@@ -16,16 +17,36 @@ const CLOSE_TIMEOUT_MS = 5000;
 /** The device that a run takes without keys of its own. */
 const PROBED: DeviceRequest = { device: "auto", webgpu: "auto" };
 
-type ProbeAnswer = { probed: ProbedDevice } | { error: ErrorRecord };
+type ProbeAnswer = { probed: ProbedDevice[] } | { error: ErrorRecord };
 
-/** In the worker: opens a device, sends its description, and closes the worker. */
+/** Opens a device. */
+type Open = (request: DeviceRequest) => Promise<{ device: Pick<GPUDevice, "destroy"> } & GpuCard>;
+
+async function describe(request: DeviceRequest, open: Open): Promise<ProbedDevice | null> {
+  try {
+    const { device, facts, subgroup_size } = await open(request);
+    device.destroy();
+    return { ...facts, subgroup_size };
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === "device_unavailable") return null;
+    throw error;
+  }
+}
+
+/** The device that a run takes first and, beside a GPU, the software adapter; empty without an adapter. */
+export async function describeDevices(open: Open = openGpu): Promise<ProbedDevice[]> {
+  const first = await describe(PROBED, open);
+  if (first === null || first.software) return first === null ? [] : [first];
+  const software = await describe({ ...PROBED, device: "software" }, open);
+  return software === null ? [first] : [first, software];
+}
+
+/** In the worker: describes the devices, sends the answer, and closes the worker. */
 export async function answerProbe(): Promise<void> {
   const scope = globalThis as unknown as Worker & { close(): void };
   let answer: ProbeAnswer;
   try {
-    const { device, facts, subgroup_size } = await openGpu(PROBED);
-    device.destroy();
-    answer = { probed: { ...facts, subgroup_size } };
+    answer = { probed: await describeDevices() };
   } catch (error) {
     answer = { error: errorRecord(error) };
   }
@@ -50,7 +71,6 @@ export async function probeDevices(entry_url: string): Promise<ProbedDevice[]> {
     };
   });
   await threadGone(thread, CLOSE_TIMEOUT_MS);
-  if ("probed" in answer) return [answer.probed];
-  if (answer.error.code === "device_unavailable") return [];
+  if ("probed" in answer) return answer.probed;
   throw errorFromRecord(answer.error);
 }

@@ -143,7 +143,7 @@ export function addInspectCommand(program: Command, { terminal }: CliContext): v
     .action(async (file: string | undefined, options: { model?: string; adapter?: string; json?: true }) => {
       const paths = [file, options.model, options.adapter].filter((path) => path !== undefined);
       if (paths.length === 0) {
-        throw new ServiceError("config_invalid", "Cannot inspect nothing: name a GGUF file");
+        throw new ServiceError("config_invalid", "Cannot inspect: no file is named; name a GGUF file");
       }
       for (const [i, path] of paths.entries()) {
         const found = await inspectFile(path);

@@ -132,13 +132,13 @@ for (const signal of ["SIGTERM", "SIGHUP"] as const) {
         child.kill(signal);
         await Promise.all([out(), err()]);
         assert.equal((await child.status).code, 130, await err());
-        assert.match(await err(), /^svc: go on with: \.\/dev svc train run\.toml --resume$/m);
+        assert.match(await err(), /^svc: continue with: \.\/dev svc train run\.toml --resume$/m);
         await assertLeft(folder);
       }),
   );
 }
 
-for (const signals of [["SIGINT", "SIGTERM"], ["SIGTERM", "SIGHUP"], ["SIGHUP", "SIGINT"]] as const) {
+for (const signals of [["SIGINT", "SIGTERM"], ["SIGINT", "SIGINT"], ["SIGHUP", "SIGINT"]] as const) {
   processTest(`${signals.join(", then ")} exits at once`, () =>
     inFolder(async (folder) => {
       await makeUpdatesLong(folder);
@@ -155,6 +155,22 @@ for (const signals of [["SIGINT", "SIGTERM"], ["SIGTERM", "SIGHUP"], ["SIGHUP", 
       assert.ok(!events.some(({ kind }) => kind === "end"), "nothing was waited for");
     }));
 }
+
+processTest(
+  "SIGHUP after another signal, such as the second one of a closed terminal, changes nothing",
+  () =>
+    inFolder(async (folder) => {
+      const child = start(folder, "exec svc train run.toml --json");
+      const out = reader(child.stdout), err = reader(child.stderr);
+      await out(RUNNING);
+      child.kill("SIGHUP");
+      await err("leaves at once");
+      child.kill("SIGHUP");
+      await Promise.all([out(), err()]);
+      assert.equal((await child.status).code, 130, await err());
+      await assertLeft(folder);
+    }),
+);
 
 processTest(
   "a run whose terminal disappears finishes its update and writes its checkpoint",

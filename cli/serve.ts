@@ -42,7 +42,7 @@ async function configOf(path: string | null): Promise<ServerConfig> {
 }
 
 /** The time for runs to write a checkpoint and leave. */
-const LEAVE_MS = 8000;
+const SHUTDOWN_MS = 8000;
 
 /** The time for everything to stop. */
 const STOP_MS = 9500;
@@ -129,7 +129,7 @@ async function open(
 
 /** Closes everything; live runs write a checkpoint first. */
 async function close({ server, fleet, jobs, database }: Opened): Promise<void> {
-  await Promise.all([server.close(), fleet.close(LEAVE_MS)]);
+  await Promise.all([server.close(), fleet.close(SHUTDOWN_MS)]);
   await jobs.close();
   database.close();
 }

@@ -14,7 +14,7 @@ const USAGE = `Usage: svc-server [server.toml]
        svc-server openapi
 
 Runs the HTTP API. Without a file it takes the defaults: http://127.0.0.1:8471, data in ./svc-data.
-view shows the trajectories that a run of svc train exports to a folder, also while it goes on: read-only, on loopback,
+view shows the trajectories that a run of svc train exports to a folder, also while it trains: read-only, on loopback,
 without a token, at a free port unless --port names one. --open opens the browser.
 openapi prints the description of its routes, as GET /v1/openapi.json answers it.
 `;

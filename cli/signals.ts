@@ -22,12 +22,19 @@ function ignoresHangup(): boolean {
 /** Read once before anything else: Deno's first listener, for any signal, removes the mark. */
 const IGNORES_HANGUP = ignoresHangup();
 
-/** Calls back at every signal to stop, with its name, until the returned function is called. */
+/**
+ * Calls back at every signal to stop, with its name, until the returned function is called. SIGHUP counts only before all
+ * others: a terminal that closes sends it twice (the kernel, and its shell), and nobody asks for haste with it.
+ */
 export function onLeaveSignal(callback: (signal: Deno.Signal) => void): () => void {
+  let calls = 0;
+  const called = (signal: Deno.Signal) => {
+    if (calls++ === 0 || signal !== "SIGHUP") callback(signal);
+  };
   const signals = Deno.build.os === "windows" ? ["SIGINT"] as const : POSIX_SIGNALS;
   const listeners = signals.map((signal) => {
     // Once any other signal has a listener, SIGHUP without one would end the process.
-    const listener = signal === "SIGHUP" && IGNORES_HANGUP ? () => {} : () => callback(signal);
+    const listener = signal === "SIGHUP" && IGNORES_HANGUP ? () => {} : () => called(signal);
     Deno.addSignalListener(signal, listener);
     return { signal, listener };
   });

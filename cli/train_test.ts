@@ -235,27 +235,30 @@ Deno.test("an interrupted run prints the command to continue", async () => {
     await interrupted([EXAMPLE, "--force", "training.lr=1e-3", "agent.system_suffix=a b", saved], [
       CHECKPOINT,
     ]),
-    `svc: go on with: svc train ${EXAMPLE} --resume training.lr=1e-3 'agent.system_suffix=a b' ${saved}`,
+    `svc: continue with: svc train ${EXAMPLE} --resume training.lr=1e-3 'agent.system_suffix=a b' ${saved}`,
   );
   assert.equal(
     await interrupted([EXAMPLE, saved], [CHECKPOINT], true),
-    `svc: what came after the newest checkpoint is lost; go on with: svc train ${EXAMPLE} --resume ${saved}`,
+    `svc: the updates after the newest checkpoint are lost; continue with: svc train ${EXAMPLE} --resume ${saved}`,
   );
   assert.equal(
     await interrupted([EXAMPLE, saved], [], true),
     "svc: what was learned since the start is lost: no checkpoint was written yet; start again with: " +
       `svc train ${EXAMPLE} --resume ${saved}`,
   );
-  assert.match(await interrupted([EXAMPLE, saved, "--resume"], [RUNNING]), /^svc: go on with/);
+  assert.match(await interrupted([EXAMPLE, saved, "--resume"], [RUNNING]), /^svc: continue with/);
   const named = new ScriptedRun(async function* () {
     yield CHECKPOINT;
     yield { ...END, state: "interrupted" };
   });
   const command_name = "'../my svc/dev' svc";
   assert.equal(await runCli(["train", EXAMPLE, saved], { ...named.context(), command_name }), 130);
-  assert.equal(named.terminal.err, `svc: go on with: ${command_name} train ${EXAMPLE} --resume ${saved}\n`);
+  assert.equal(
+    named.terminal.err,
+    `svc: continue with: ${command_name} train ${EXAMPLE} --resume ${saved}\n`,
+  );
   // A service has no shell.
-  assert.doesNotMatch(await interrupted([EXAMPLE, saved, "--control"], [CHECKPOINT]), /go on with/);
+  assert.doesNotMatch(await interrupted([EXAMPLE, saved, "--control"], [CHECKPOINT]), /continue with/);
 });
 
 Deno.test("without [checkpoint] an interrupted run says what is lost and which lines prevent it", async () => {

@@ -1,6 +1,6 @@
 /** Files that appear under their final name only when they are complete. */
 
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { doing, ServiceError } from "./errors.ts";
 import { openRegularFile } from "./regular_file.ts";
 import { reasonOf } from "./system_errors.ts";
@@ -11,8 +11,19 @@ export async function syncDirectory(path: string): Promise<void> {
   await directory.sync();
 }
 
+/** Flushes the contents of a file that another process may have written. */
+export async function syncFile(path: string): Promise<void> {
+  using file = await Deno.open(path, { read: true });
+  await file.syncData();
+}
+
+/** Where a file or folder is written until it is complete. The name is reserved: what a user has there is replaced. */
+export function partialPath(path: string): string {
+  return join(dirname(path), `.svc-partial-${basename(path)}`);
+}
+
 /**
- * Writes a file in pieces: into `<path>.partial`, then fsync, rename, and fsync of the directory. On failure it removes
+ * Writes a file in pieces: into `partialPath(path)`, then fsync, rename, and fsync of the directory. On failure it removes
  * the partial file, leaves `path` as it was, and rethrows.
  *
  * @param verify Reads the complete partial file before the rename; an error that it throws fails the write.
@@ -105,7 +116,7 @@ async function writeAndRename(
   pieces: Exclude<FilePieces, string>,
   verify?: (partial_path: string) => Promise<void>,
 ): Promise<void> {
-  const partial = `${path}.partial`;
+  const partial = partialPath(path);
   await makeFolder(dirname(path));
   try {
     {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ignoreMissing, isPresent, makeFolder, sha256OfFile, writeFileAtomic } from "./files.ts";
+import { ignoreMissing, isPresent, makeFolder, partialPath, sha256OfFile, writeFileAtomic } from "./files.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
@@ -57,13 +57,25 @@ Deno.test({
         }),
         /differs/,
       );
-      await Deno.symlink("/dev/full", `${path}.partial`);
+      await Deno.symlink("/dev/full", partialPath(path));
       await assert.rejects(
         writeFileAtomic(path, "new"),
         /Cannot write .*file: no space is left on the disk; free some space/,
       );
       assert.equal(await Deno.readTextFile(path), old);
       assert.deepEqual(await namesIn(directory), ["file"]);
+    }),
+});
+
+Deno.test({
+  name: "a file that is incomplete uses no name that a user would choose",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const names = ["file.partial", "file.tmp", ".file.partial", "file~", "partial"];
+      for (const name of names) await Deno.writeTextFile(`${directory}/${name}`, "mine");
+      await writeFileAtomic(`${directory}/file`, "new");
+      for (const name of names) assert.equal(await Deno.readTextFile(`${directory}/${name}`), "mine");
     }),
 });
 

@@ -36,7 +36,7 @@ Each answer that is a problem lists its types and codes under \`x-problems\`. A 
 - A JSON body may be labelled \`application/json\` or any \`+json\` type, with \`charset=utf-8\` or without, and may start with
   a byte order mark. Duplicate keys, lone surrogates and numbers that would lose digits are \`invalid_value\`. It
   nests up to 64 levels, has at most 10,000 values, and names of at most 1,024 characters; TOML has at most 131,072
-  characters.
+  characters. More of these is \`invalid_value\`; only a body above \`max_body_bytes\` is \`payload-too-large\`.
 - If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
 - A list of errors has up to 200 entries. A text of a problem, pointers among them, has up to 2,000 characters, and a
   \`…\` where there were more; a \`detail\` has up to 4,000.
@@ -51,6 +51,9 @@ Each answer that is a problem lists its types and codes under \`x-problems\`. A 
   \`path_roots\` and the folder of temporary files are replaced, by \`<path>\`. Single tokens, and what clients wrote or
   are answered, stay as they are: ids, names, notes, rows, and the messages of generate and of chats.
   A configuration that is read from such a server cannot be posted back, and clients have to know the paths of models.
+- The search for model files follows folders up to 8 levels below a root, and ends at 100,000 entries, 10,000 files or
+  15 seconds. \`GET /v1/model-files\` has the header \`X-Search-Complete\`: \`false\` when files are missing because of a
+  limit. The log has a warning then.
 - Datasets and model files are read in processes with limits of time and memory. A file that exceeds one is
   \`invalid_value\` at the field that names it.
 - docs/reference/results.md has more about metrics, evaluations, comparisons and artefacts.

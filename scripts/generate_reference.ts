@@ -16,7 +16,7 @@ const INTRODUCTION = `# The run configuration
 
 A run is described by one TOML file. Paths in it resolve against the folder of the file. A key that is left out has the
 default of the third column, or the value that the rule in italics gives; a bold **required** key has neither. Sections
-that are optional as a whole are off when they are left out. Every problem of a file is listed at once, with its line.
+that are optional are off when they are left out. Every problem of a file is listed at once, with its line.
 `;
 
 /** The table header in TOML: `[[a.b]]` for an array of tables. */

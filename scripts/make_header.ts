@@ -51,7 +51,7 @@ interface HeaderModel {
 /** In `tokenizer.ggml.token_type`. */
 const UNUSED_TOKEN = 5;
 
-/** What llama.cpp takes for rows that are no whole blocks of 256. */
+/** The types that llama.cpp uses for rows whose length is no multiple of 256. */
 const FALLBACKS: Partial<Record<DecodedType, DecodedType>> = { Q4_K: "Q5_0", Q6_K: "Q8_0" };
 
 /**

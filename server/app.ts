@@ -1,4 +1,4 @@
-/** Answers a request without a port: checks in the contract's order, then the route's handler. */
+/** Answers requests, without a port: it makes the checks in the contract's order, then calls the route's handler. */
 
 import { join } from "node:path";
 import type { ServerConfig } from "../config/server/schema.ts";
@@ -75,7 +75,7 @@ export interface AppOptions {
   port: () => number;
   /** Called at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<ProbedDevice[]>;
-  /** The device that plans assume when there is none; absent: nothing is planned then. */
+  /** The device for which runs are planned on a machine without one; absent: plans are refused there. */
   assumed_device?: ProbedDevice;
   /** Runs long or hostile work outside of this thread; absent: routes that need it fail. */
   jobs?: JobRunner;
@@ -103,6 +103,10 @@ export interface AppOptions {
 
 const NO_JOBS: JobRunner = { run: () => Promise.reject(new Error("this server runs no jobs")) };
 
+const INCOMPLETE_SEARCH =
+  "GET /v1/model-files does not list all files: a limit of the search was reached (docs/reference/api.md); name " +
+  "folders in path_roots that hold fewer other files";
+
 /** The state of a request during the checks. */
 interface Exchange {
   request: Request;
@@ -114,7 +118,7 @@ interface Exchange {
   watched: WatchedRequest;
   /** Null until it is found. */
   route: Route | null;
-  /** Takes the machine's paths out of the answer; null when they may stay. */
+  /** Removes the machine's paths from the answer; null when they may be shown. */
   redactor: Redactor | null;
 }
 
@@ -189,11 +193,14 @@ export class App {
         unreadable: (id, reason) => log({ level: "error", message: `Cannot list ${id}: ${reason}` }),
       }),
       isDatasetInUse: options.isDatasetInUse ?? (() => Promise.resolve(false)),
-      model_files: new ModelFiles({ roots: config.path_roots, jobs }),
+      model_files: new ModelFiles({
+        ...{ roots: config.path_roots, jobs },
+        incomplete: () => log({ level: "warning", message: INCOMPLETE_SEARCH }),
+      }),
     };
     const { fleet, changes } = options, { fleet_events: events, index } = this.#services;
     this.ended = fleet && changes ? followFleet({ fleet, changes, events, index, log }) : Promise.resolve();
-    // It is slow after a large run was deleted, and nothing waits for it.
+    // This is slow after a large run was deleted, and nothing depends on it.
     index.clean().catch((error) => log({ level: "error", message: String(error) }));
   }
 
@@ -317,7 +324,7 @@ export class App {
     const problem = error instanceof Problem
       ? error
       : new Problem("internal", "The server failed; its log has the reason under this trace_id");
-    // Errors after the client has left are ignored.
+    // Errors after the client has disconnected are ignored.
     if (!(error instanceof Problem) && !request.signal.aborted) {
       const message = error instanceof Error ? error.stack ?? error.message : String(error);
       const { method, peer } = context;
@@ -344,8 +351,8 @@ interface Content {
 }
 
 /**
- * The headers and body of an answer: JSON as text, and a length for complete bodies. A problem has no declaration here,
- * and its paths are left out already.
+ * The headers and body of an answer: JSON as text, and a length for complete bodies. A problem needs no declaration, and
+ * its paths have been removed already.
  */
 function contentOf(
   { status, content_type, body = null, headers = {} }: Answer,

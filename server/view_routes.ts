@@ -1,4 +1,4 @@
-/** The routes of view mode: one run, read from its observe directory, and nothing that changes anything. */
+/** The routes of view mode, which show one run from its observe directory and change nothing. */
 
 import { z } from "zod";
 import { findRun } from "./resources/find_run.ts";

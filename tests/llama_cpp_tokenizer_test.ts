@@ -59,7 +59,7 @@ Deno.test({
   ignore: missing !== null,
   async fn() {
     using file = await openGguf(await fixturePath("tokenizers/ggml-vocab-gpt-2.gguf"));
-    // Tokens that no merge makes any more tell who takes whole words.
+    // Tokens that no merge makes show whether complete words are looked up first.
     const merges = strings(file.getStrings("tokenizer.ggml.merges").slice(0, 20_000));
     for (const pre of ["gpt-2", "llama-bpe", "smaug-bpe", "smollm", "qwen2", "default"]) {
       await withFolder(async (folder) => {

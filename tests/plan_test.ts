@@ -111,7 +111,7 @@ Deno.test("the machine's memory is compared with its budget: copies, and all of 
     assert.match(message, /^Cannot fit the run on the device: it takes [\d.]+ [MG]iB of the machine's/);
     const { dominant_posts, ...meta } = details;
     assert.deepEqual(meta, {
-      ...{ overflow_bytes: 1, vram_budget_bytes: null, ram_budget_bytes: bytes - 1 },
+      ...{ overflow_bytes: 1, vram_budget_bytes: 0, ram_budget_bytes: bytes - 1 },
       ...{ levers_applied: [], unlocks: [] },
     });
     const [largest] = card === gpu ? [{ post: "host_checkpoint", bytes: copies }] : memory.posts;

@@ -147,7 +147,7 @@ class LocalEnvironment implements Environment {
     await this.#protected?.restore();
     const result = await this.#run(verify.command, signal);
     signal.throwIfAborted();
-    const failed = toldNothing(result);
+    const failed = hasNoVerdict(result);
     return {
       reward: failed ? null : result.code === 0 ? verify.reward_on_success : 0,
       ...(failed && { failure: `Cannot verify: the command ${this.#outcome(result)}` }),
@@ -208,7 +208,7 @@ class LocalEnvironment implements Environment {
 const NOT_EXECUTED = [126, 127];
 
 /** Whether a verification was killed or never ran, so that it does not judge the attempt. */
-function toldNothing({ ended, code }: CommandResult): boolean {
+function hasNoVerdict({ ended, code }: CommandResult): boolean {
   return ended !== "exited" || NOT_EXECUTED.includes(code!);
 }
 

@@ -88,7 +88,7 @@ function refuseKey(path: string[]): Problem | null {
     if (is_list && length < path.length) {
       return {
         code: "invalid_value",
-        message: `an entry cannot be changed alone; give the whole list of ${name}`,
+        message: `an entry cannot be changed alone; give all of ${name}`,
       };
     }
     if (length === path.length && tableWithin(unwrap(schema).schema)) {

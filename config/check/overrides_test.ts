@@ -136,7 +136,7 @@ Deno.test("anything but a single value is refused", async () => {
     /\[\[agent\.mcp_servers\]\] is a list of tables.*in the file/,
   );
   assert.match(await only("agent.mcp_servers=[]"), /list of tables/);
-  assert.match(await only("agent.environment.scenario_toolsets.0=files"), /give the whole list of/);
+  assert.match(await only("agent.environment.scenario_toolsets.0=files"), /give all of/);
   assert.match(await only("agent.environment.scenario_toolsets=[files"), /is not TOML/);
   assert.match(await only('run.name="x'), /is not TOML/);
   assert.match((await problems(["training.lr=1\nlora.rank = 2"])).join("\n"), /is more than one value/);

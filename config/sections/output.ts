@@ -5,7 +5,7 @@ import { text } from "./fields.ts";
 
 export const outputSchema = z.strictObject({
   path: text().optional().meta({
-    description: "The trained adapter, a GGUF file that llama.cpp loads with --lora.",
+    description: "The adapter that output.adapter chooses, a GGUF file that llama.cpp loads with --lora.",
     rule: '"adapter.gguf" in run.directory',
     example: "adapter.gguf",
     path: "output",

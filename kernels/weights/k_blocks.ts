@@ -76,7 +76,7 @@ function decodeK(
   return values;
 }
 
-/** Whole numbers of a part with what scales them: `x ≈ scale·q − min`. */
+/** The scale and the minimum of a part of a block, whose integers are q: `x ≈ scale·q − min`. */
 interface PartScale {
   scale: number;
   min: number;

@@ -3,7 +3,7 @@
  * ones with which ggml's quantisers refine them: the blocks are valid and a little less precise.
  */
 
-/** The nearest whole number in a range. */
+/** The nearest integer in a range. */
 export const clampRound = (value: number, low: number, high: number) =>
   Math.max(low, Math.min(high, Math.round(value)));
 

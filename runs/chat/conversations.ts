@@ -34,7 +34,7 @@ interface Conversation {
   /** The tokens of the current fragment. */
   tokens: readonly number[];
   started_ms: number;
-  /** The conversation that this one goes on, for its first continuation only: further ones are trajectories of their own. */
+  /** The place of the stored trajectory. The first continuation takes it; further ones are trajectories of their own. */
   place: { number: number | null; is_taken: boolean };
   /** The last sampled token. */
   ended_by: number | null;
@@ -55,7 +55,7 @@ export class Conversations {
 
   private constructor(readonly options: ConversationsOptions, private last_number: number) {}
 
-  /** Goes on after the conversations that the directory has. */
+  /** Opens a directory. New conversations are numbered after those that it has. */
   static async open(options: ConversationsOptions): Promise<Conversations> {
     const { updates } = await readIndex(options.directory);
     return new Conversations(options, updates.at(-1)?.update ?? 0);

@@ -19,7 +19,7 @@ export interface DatasetCheckRequest {
 }
 
 export interface DatasetCheck {
-  /** Null when no row tells it. */
+  /** Null when the fields of no row fit a kind. */
   kind: DatasetKind | null;
   /** Lines that are not blank. */
   rows: number;
@@ -32,7 +32,7 @@ export interface DatasetCheck {
   starts: LineStart[];
 }
 
-/** Reads all rows. The first row whose fields tell a kind decides it. @throws {ServiceError} `path_not_found`. */
+/** Reads all rows. The first row whose fields fit a kind decides the kind. @throws {ServiceError} `path_not_found`. */
 export async function checkDataset({ path, kind: asked }: DatasetCheckRequest): Promise<DatasetCheck> {
   let kind = asked === "auto" ? null : asked, rows = 0, invalid_rows = 0;
   let check = kind && rowsOfKind(kind).checker();

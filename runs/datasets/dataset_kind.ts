@@ -1,4 +1,4 @@
-/** The kinds of datasets, and which of them a row is. */
+/** The kinds of datasets, and how the kind of a row is recognised. */
 
 import { DATA_KINDS, type DataKind } from "../../config/algorithms.ts";
 
@@ -8,7 +8,7 @@ export const DATASET_KINDS: readonly DatasetKind[] = DATA_KINDS.map(({ kind }) =
 /** A kind of {@link DATASET_KINDS}. */
 export type DatasetKind = DataKind;
 
-/** The kind that a row's fields tell, of several the last; null when they tell none. */
+/** The kind whose fields a row has; the last one if it has those of several, null if it has those of none. */
 export function kindOfRow(row: Record<string, unknown>): DatasetKind | null {
   const found = DATA_KINDS.findLast(({ fields }) =>
     fields.some((names) => names.every((name) => Object.hasOwn(row, name)))
@@ -16,7 +16,7 @@ export function kindOfRow(row: Record<string, unknown>): DatasetKind | null {
   return found?.kind ?? null;
 }
 
-/** The kinds with their fields, for a row that has those of none. */
+/** The kinds with their fields as text, for the message about a row that fits none. */
 export function kindsText(): string {
   return DATA_KINDS.map(({ kind, fields }) =>
     `${kind} with ${fields.map((names) => `{${names.join(", ")}}`).join(" or ")}`

@@ -9,7 +9,7 @@ export const DATASET_NAME = "dataset";
 /** The most characters of a message about a row. */
 const MAX_MESSAGE_CHARS = 2000;
 
-/** A message about a row without its place, which stands beside it. */
+/** A message about a row without its place, which is a field of its own. */
 function rowReason({ message }: Error): string {
   const place = new RegExp(`^Cannot read ${DATASET_NAME}:\\d+: `);
   return message.replace(place, "").slice(0, MAX_MESSAGE_CHARS);

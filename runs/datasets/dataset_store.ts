@@ -16,7 +16,7 @@ import { archiveName } from "./archive_names.ts";
 import type { DatasetCheck } from "./check_dataset.ts";
 import { DATASET_KINDS, type DatasetKind } from "./dataset_kind.ts";
 
-/** What is known of a dataset. */
+/** The facts about a dataset. */
 export const datasetCardSchema = z.strictObject({
   id: z.string(),
   name: z.string().meta(TEXTS.data),
@@ -42,7 +42,7 @@ export type DatasetCard = z.output<typeof datasetCardSchema>;
 
 const startsSchema = z.array(z.strictObject({ line: z.int(), offset: z.int() })).min(1);
 
-/** Folders that a crash left behind begin with these; they are removed at the start. */
+/** The names of unfinished folders begin with these. Those that a crash left are removed when the store opens. */
 const UPLOAD_PREFIX = ".upload-", DELETED_PREFIX = ".deleted-";
 
 const ID = /^ds_[0-9A-HJKMNP-TV-Z]{26}$/;
@@ -70,7 +70,7 @@ export interface Upload {
   /** Absent: the id. */
   name?: string | undefined;
   kind: DatasetKind | "auto";
-  /** Gives the upload up. */
+  /** Aborts the upload. */
   signal: AbortSignal;
 }
 
@@ -101,7 +101,7 @@ interface Uploaded {
 export class DatasetStore {
   readonly #options: DatasetStoreOptions;
   #cards: Promise<Map<string, DatasetCard>> | null = null;
-  /** How many hold each dataset. */
+  /** The number of holds on each dataset. */
   readonly #held = new Map<string, number>();
   /** Publishing and deleting run one after the other. */
   #last: Promise<unknown> = Promise.resolve();
@@ -162,7 +162,7 @@ export class DatasetStore {
     }
   }
 
-  /** Says that datasets are in use until the hold is disposed. An id that there is not may be held too. */
+  /** Protects datasets from being deleted until the hold is disposed. The ids of missing datasets are allowed. */
   hold(ids: readonly string[]): Disposable {
     for (const id of ids) this.#held.set(id, (this.#held.get(id) ?? 0) + 1);
     return {
@@ -176,7 +176,7 @@ export class DatasetStore {
     };
   }
 
-  /** Whether anyone holds a dataset. */
+  /** Whether a dataset is held. */
   isHeld(id: string): boolean {
     return this.#held.has(id);
   }
@@ -276,8 +276,8 @@ function refuse(reason: string): ServiceError {
 const WRITE_AHEAD_BYTES = 8 << 20;
 
 /**
- * Writes the stream to the disk piece by piece. Reading goes on meanwhile: a pause between two reads makes Deno's next
- * read of a request many times slower.
+ * Writes the stream to the disk piece by piece, and reads the next pieces during the writes: a pause between two reads
+ * makes Deno's next read of a request many times slower.
  */
 async function receive(folder: string, { stream, signal }: Upload): Promise<Uploaded> {
   const hash = createHash("sha256");
@@ -321,7 +321,7 @@ class WriteAhead implements AsyncDisposable {
       for (let at = 0; at < piece.length;) at += await this.file.write(piece.subarray(at));
       this.#waiting_bytes -= piece.length;
     });
-    // Whoever adds the next piece, or ends, gets it.
+    // A later add() or end() throws the error.
     this.#written.catch(() => {});
     if (this.#waiting_bytes > WRITE_AHEAD_BYTES) await this.#written;
   }
@@ -337,7 +337,7 @@ class WriteAhead implements AsyncDisposable {
   }
 }
 
-/** The first bytes, in which archives are recognised. */
+/** The first bytes of a file, by which archives are recognised. */
 const HEAD_BYTES = 512;
 
 function joined(a: Uint8Array, b: Uint8Array): Uint8Array<ArrayBuffer> {

@@ -1,4 +1,4 @@
-/** The job that shows rows of a dataset as they are read. */
+/** The job that shows rows of a dataset as training reads them. */
 
 import type { LineStart } from "../../data/jsonl.ts";
 import { parseObject } from "../../data/jsonl.ts";
@@ -6,10 +6,10 @@ import { rowsOfKind } from "../algorithms/registry.ts";
 import type { DatasetKind } from "./dataset_kind.ts";
 import { DATASET_NAME, datasetLines, problemOf } from "./dataset_lines.ts";
 
-/** A longer row is shown by the beginning of its text. */
+/** Of a longer row only the beginning of its text is shown. */
 const MAX_SHOWN_ROW_CHARS = 64 << 10;
 
-/** The characters of a row that is shown by its text. */
+/** How many characters of the text are then shown. */
 const SHOWN_TEXT_CHARS = 2000;
 
 /** A page ends early after this many characters of rows. */

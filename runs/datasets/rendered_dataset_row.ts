@@ -13,7 +13,7 @@ import { DATASET_NAME } from "./dataset_lines.ts";
 /** A model whose tokenizer and template are used. */
 export interface ModelRequest {
   model: CheckedFile;
-  /** Absent or null: what training takes for this model. */
+  /** Absent or null: the default of training for this model. */
   ctx: number | null;
   template_variables: Record<string, unknown>;
 }

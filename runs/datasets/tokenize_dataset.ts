@@ -20,7 +20,7 @@ export interface TokenizeRequest extends ModelRequest {
   kind: DatasetKind;
 }
 
-/** A row's length is that of its longest sequence: what `ctx` has to hold. */
+/** The lengths of rows in tokens. A row's length is that of its longest sequence, which `ctx` must hold. */
 export interface TokenizeSummary {
   ctx: number;
   /** Rows that were tokenised. */

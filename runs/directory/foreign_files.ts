@@ -110,7 +110,7 @@ async function foreignFileIn(directory: string, key: string): Promise<ForeignFil
     if (CHECKPOINT_NAMES.test(name) && !name.startsWith(".") && !await isCheckpoint(path)) {
       return { key, path, reason: "no checkpoint" };
     }
-    if (!OBSERVE_NAMES.test(name) || name.endsWith(".partial")) continue;
+    if (!OBSERVE_NAMES.test(name) || name.startsWith(".")) continue;
     if (await beginsWith(path, name.startsWith("update_") ? OBSERVED : OBSERVED_INDEX)) continue;
     return { key, path, reason: "no file of an observe directory" };
   }

@@ -112,7 +112,7 @@ Deno.test(
   strict,
   () =>
     withFolder(async (root) => {
-      await write(`${root}/runs/test/.replaced/run.json`, '{"format_version": 1, "id": "run_1"}');
+      await write(`${root}/runs/test/.svc-replaced/run.json`, '{"format_version": 1, "id": "run_1"}');
       await write(`${root}/runs/test/events.jsonl`, "{}\n");
       assert.equal(await refusedAt(root), null);
     }),

@@ -35,16 +35,15 @@ export function rescaledWarnings(rescaled: readonly string[]): PlanWarning[] {
   return rescaled.map((field) => ({
     code: "budget_changed_on_fork",
     field,
-    message:
-      `the parent had another ${field}: one update may now go farther or less far, so look at training.lr again`,
+    message: `the parent had another ${field}: the size of an update may change, so check training.lr`,
   }));
 }
 
 /** The warning about a learning rate that a command had set and the fork keeps; null when there is none. */
 export function keptRate({ record: { state: { learning_rate }, config } }: Checkpoint): string | null {
   if (learning_rate === null) return null;
-  return `the learning rate ${learning_rate}, which a command set in the parent run, goes on: training.lr is ` +
-    `${config["training.lr"]} as in the parent; another training.lr would take its place`;
+  return `the learning rate ${learning_rate}, which a command set in the parent run, is kept: training.lr is ` +
+    `${config["training.lr"]} as in the parent; another training.lr would replace it`;
 }
 
 /**

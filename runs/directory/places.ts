@@ -7,13 +7,14 @@ import { type LoadedConfig, placeFindings } from "../../config/check/load.ts";
 import { configError } from "../../config/text/problems.ts";
 import { valueAt } from "../../config/text/toml_tree.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { partialPath } from "../../core/files.ts";
 import type { CheckedFile } from "../../core/regular_file.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "../../core/real_path.ts";
 import { besidePeft } from "../../trainer/formats/peft.ts";
 import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
 
 /**
- * How a run uses a path. `file`, `folder`: written and replaced as a whole; `run`, `checkpoints`, `trajectories`:
+ * How a run uses a path. `file`, `folder`: written and replaced as one; `run`, `checkpoints`, `trajectories`:
  * folders in which the run writes its own names; `project`: like `run`, but the folder also contains the configuration,
  * so the run does not own it; the other kinds are read.
  */
@@ -35,7 +36,7 @@ export interface Place {
   kind: PlaceKind;
 }
 
-/** Output keys other than folders that are written as a whole. */
+/** The kinds of output keys; any other one is a `folder`. */
 const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
   "run.directory": "run",
   "output.path": "file",
@@ -112,7 +113,7 @@ type LocatedPlace = Place & { claims: Claim[]; ways: Awaited<ReturnType<typeof p
 /** Other names that a file occupies: its partial file, and the adapter that `output.adapter` did not choose. */
 function besideFile(key: string, path: string): string[] {
   const files = key === "output.path" ? adapterFiles({ output: { path } }) : [path];
-  return [...files.slice(1), ...files.map((file) => `${file}.partial`)];
+  return [...files.slice(1), ...files.map(partialPath)];
 }
 
 async function claimsOf({ key, kind, path }: Place): Promise<Claim[]> {

@@ -137,8 +137,8 @@ Deno.test(
         ["model.path", "out/peft/model.gguf", "output.peft_dir"],
         ["metrics.csv", "out/peft/metrics.csv", "output.peft_dir"],
         ["run.directory", "out/peft/run", "output.peft_dir"],
-        ["evaluation.data", "out/.peft.replaced/x.jsonl", "output.peft_dir"],
-        ["metrics.csv", "out/adapter.gguf.partial", "output.path"],
+        ["evaluation.data", "out/.svc-replaced-peft/x.jsonl", "output.peft_dir"],
+        ["metrics.csv", "out/.svc-partial-adapter.gguf", "output.path"],
         ["lora.init_adapter", "out/adapter_best.gguf", "output.path"],
         ["lora.init_adapter", "out/adapter_last.gguf", "output.path"],
       ];

@@ -33,20 +33,20 @@ export const OWN_ENTRIES = [
 const WORKING_ENTRIES = [LOCK_NAME, "workspaces"];
 
 /** The folder for them until the new run has started. */
-export const REPLACED = ".replaced";
+export const REPLACED = ".svc-replaced";
 
 /** The folder for them during their final removal. */
-const REMOVED = ".removed";
+const REMOVED = ".svc-removed";
 
 /** All names that a run uses in its directory. */
 export const RUN_NAMES =
-  /^((run\.json|config\.toml)(\.partial)?|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.replaced|\.removed)$/;
+  /^((\.svc-partial-)?(run\.json|config\.toml)|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.svc-(replaced|removed))$/;
 
 /** All names that a run uses in the folder of its checkpoints. */
 export const CHECKPOINT_NAMES = /^(update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
 
 /** All names that a run uses in the observe directory. */
-export const OBSERVE_NAMES = /^(update_\d{6,}\.jsonl(\.partial)?|index\.jsonl)$/;
+export const OBSERVE_NAMES = /^((\.svc-partial-)?update_\d{6,}\.jsonl|index\.jsonl)$/;
 
 /**
  * The adapter and the metrics may replace only regular files, and folders are needed for the rest.

@@ -279,8 +279,8 @@ Deno.test("a run that was being removed when its process died is not restored", 
   await withDirectory(async (root) => {
     const first = await open(root);
     first.close();
-    await Deno.mkdir(`${first.path}/.removed`);
-    await Deno.writeTextFile(`${first.path}/.removed/events.jsonl`, "old");
+    await Deno.mkdir(`${first.path}/.svc-removed`);
+    await Deno.writeTextFile(`${first.path}/.svc-removed/events.jsonl`, "old");
     const again = await open(root, { mode: "resume" });
     again.close();
     assert.equal(again.record.id, first.record.id);
@@ -289,6 +289,20 @@ Deno.test("a run that was being removed when its process died is not restored", 
       "lock",
       "run.json",
     ]);
+  });
+});
+
+Deno.test("folders of a user stay, whatever they are called", strict, async () => {
+  await withDirectory(async (root) => {
+    const { directory } = testConfig(root).run;
+    for (const name of [".replaced", ".removed", "replaced"]) {
+      await Deno.mkdir(`${directory}/${name}`, { recursive: true });
+      await Deno.writeTextFile(`${directory}/${name}/run.json`, "mine");
+    }
+    (await open(root)).close();
+    for (const name of [".replaced", ".removed", "replaced"]) {
+      assert.equal(await Deno.readTextFile(`${directory}/${name}/run.json`), "mine");
+    }
   });
 });
 

@@ -1,4 +1,4 @@
-/** Commands that a server accepts itself, without an answer of the run's process: their events in the log, each once. */
+/** Commands that a server accepts without an answer of the run's process. Each is written to the log exactly once. */
 
 import type { IdleRun } from "../directory/idle_run.ts";
 import type { CommandEvent } from "../record/event.ts";
@@ -15,18 +15,24 @@ export function commandEvent(
   return { kind: "command", command, arguments: { ...args }, takes_effect };
 }
 
-/** Accepts a learning rate for a process that starts and will log the command when it reads it. */
+/**
+ * Accepts a learning rate while the run's process is starting. The process reads and logs the command once it is ready.
+ * Until then `unlogged` in the server's record has the rate.
+ */
 export async function acceptRate(run: KeptRun, lr: number): Promise<void> {
   await run.change(({ unlogged }) => {
     const { after_seq, rates } = unlogged ?? { after_seq: run.last_seq, rates: [] };
     return { learning_rate: lr, unlogged: { after_seq, rates: [...rates, lr] } };
   });
-  // When the process ends first, the event is written when its run is settled.
+  // When the process ends before it reads the command, logMissingCommands writes the event.
   run.child?.command("set_lr", { lr }).catch(() => {});
 }
 
-/** Writes what a process that has ended did not log: rates, then the cancel for which it was killed. */
-export async function logUnlogged(run: KeptRun, idle: IdleRun): Promise<void> {
+/**
+ * Writes to the log of an ended process the accepted commands that it did not log: learning rates first, then the cancel
+ * for which it was killed. Does nothing when the run's last state shows that the process ended in order.
+ */
+export async function logMissingCommands(run: KeptRun, idle: IdleRun): Promise<void> {
   const { service: { unlogged }, killed_for } = run;
   if (!isLive(idle.record.state)) return;
   if (unlogged) {
@@ -39,8 +45,8 @@ export async function logUnlogged(run: KeptRun, idle: IdleRun): Promise<void> {
   if (killed_for) idle.append(commandEvent("cancel", "now", killed_for));
 }
 
-/** The log has everything now. */
-export async function forgetUnlogged(run: KeptRun): Promise<void> {
+/** Clears `unlogged` and `killed_for` in the server's record, once the log has those commands. */
+export async function clearMissingCommands(run: KeptRun): Promise<void> {
   run.killed_for = null;
   const { unlogged, killed_for } = run.service;
   if (unlogged !== null || killed_for !== null) await run.change({ unlogged: null, killed_for: null });

@@ -1,4 +1,4 @@
-/** The error that a client gets when the files of a run have changed. */
+/** The error for a client when the files of a run have changed. */
 
 import { type ErrorCode, errorRecord, ServiceError } from "../../core/errors.ts";
 
@@ -21,8 +21,8 @@ export interface AskedRun {
 }
 
 /**
- * A failure of a process that answers for a run. One that its files cause is a `conflict`: paths and reasons of the
- * machine are for the log. A failure of the request, which names a field or a keyword, is returned unchanged.
+ * Maps a failure of a process that answers for a run. When the run's files cause it, the client gets a `conflict` without
+ * paths, and the log gets the reason. A failure of the request, which names a field or a keyword, is returned unchanged.
  */
 export function failureOfFiles(failure: unknown, { run, doing, log }: AskedRun): unknown {
   const { code, message, details } = errorRecord(failure);

@@ -49,7 +49,7 @@ Deno.test("a new run that waits for the device stays queued for the next server"
   });
 });
 
-Deno.test("a process that starts while the fleet closes is told to leave", strict, async () => {
+Deno.test("a process that starts while the fleet closes is told to shut down", strict, async () => {
   await withFolder(async (folder) => {
     const fleet = await TestFleet.open({ folder });
     let closed: Promise<void> | null = null;

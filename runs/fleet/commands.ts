@@ -1,4 +1,4 @@
-/** The commands of a client that a run takes with or without a process. */
+/** The commands of a client that a run accepts, whether or not it has a process. */
 
 import type { CommandEvent } from "../record/event.ts";
 import { acceptRate, commandEvent } from "./accepted_commands.ts";
@@ -23,7 +23,7 @@ export async function cancelRun(
 ): Promise<TakesEffect> {
   const { state } = run.record, command = { at, checkpoint };
   if (!run.child) {
-    await keeper.idly(run, (idle) => {
+    await keeper.changeIdle(run, (idle) => {
       idle.append(commandEvent("cancel", "now", command));
       return idle.transition("cancelled");
     });
@@ -35,7 +35,7 @@ export async function cancelRun(
   return await run.child.command("cancel", command);
 }
 
-/** Every process of the run gets the rate from now on, before its first update. */
+/** Sets the learning rate of a run. Processes that start later get it too, before their first update. */
 export async function setLearningRate(run: KeptRun, lr: number, keeper: RunKeeper): Promise<TakesEffect> {
   const { child, record: { state } } = run;
   if (child && state === "starting") await acceptRate(run, lr);
@@ -49,7 +49,7 @@ export async function setLearningRate(run: KeptRun, lr: number, keeper: RunKeepe
 
 /** Writes a command into the log of a run without a process. */
 export function logIdle(run: KeptRun, command: CommandEvent, keeper: RunKeeper): Promise<void> {
-  return keeper.idly(run, (idle) => {
+  return keeper.changeIdle(run, (idle) => {
     idle.append(command);
     return Promise.resolve();
   });

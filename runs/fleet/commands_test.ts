@@ -12,7 +12,7 @@ import { eventsOf, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
 /** The states and commands of a log in order, and its end. */
-const told = (events: readonly RunEvent[]) =>
+const eventNames = (events: readonly RunEvent[]) =>
   events.flatMap((event) => {
     if (event.kind === "state") return [event.state as string];
     if (event.kind === "end") return ["end"];
@@ -45,7 +45,7 @@ Deno.test(
       await fleet.until(run, "completed");
       const { training } = testConfig(folder), events = await eventsOf(run);
       assert.deepEqual(ratesOf(events), [1, 2, 3].map((n) => [n, n <= paused_at ? training.lr : 0.5]));
-      assert.deepEqual(told(events).slice(2), [
+      assert.deepEqual(eventNames(events).slice(2), [
         "running",
         "pause",
         "pausing",
@@ -76,8 +76,8 @@ Deno.test("a learning rate set before a run trains is that of its first update",
     const [started, waited] = [await eventsOf(first), await eventsOf(queued)];
     assert.deepEqual([ratesOf(started), ratesOf(waited)], [[[1, 0.5]], [[1, 0.125]]]);
     const rates = ['set_lr {"lr":0.25}', 'set_lr {"lr":0.5}'];
-    assert.deepEqual(told(started), ["queued", "starting", ...rates, "running", "completed", "end"]);
-    assert.deepEqual(told(waited), [
+    assert.deepEqual(eventNames(started), ["queued", "starting", ...rates, "running", "completed", "end"]);
+    assert.deepEqual(eventNames(waited), [
       "queued",
       'set_lr {"lr":0.125}',
       "starting",
@@ -101,7 +101,7 @@ Deno.test("a learning rate outlives the process that started when it was set", s
     const events = await eventsOf(run);
     assert.deepEqual(ratesOf(events), [[1, 0.5]]);
     const rate = 'set_lr {"lr":0.5}';
-    assert.deepEqual(told(events).slice(0, 6), [
+    assert.deepEqual(eventNames(events).slice(0, 6), [
       "queued",
       "starting",
       rate,
@@ -121,7 +121,7 @@ Deno.test("a resume that cannot be written is refused, and its slot is free", st
     const before = await eventsOf(run), lock = await DirectoryLock.take(run.directory);
     await assert.rejects(fleet.fleet.command(run.id, { command: "resume" }), /another process/);
     lock.close();
-    assert.deepEqual([run.record.state, fleet.fleet.room], ["interrupted", "slot"]);
+    assert.deepEqual([run.record.state, fleet.fleet.admission], ["interrupted", "slot"]);
     assert.deepEqual(await eventsOf(run), before);
     assert.equal(await fleet.fleet.command(run.id, { command: "resume" }), "now");
     await fleet.until(run, "completed");
@@ -138,13 +138,13 @@ Deno.test("the log has every cancel once, before the state that follows", strict
     const { fleet: runs } = fleet, gate = `${folder}/gate`;
     const running = await fleet.create({ gate }), queued = await fleet.create({ gate });
     await runs.command(queued.id, CANCEL);
-    assert.deepEqual(told(await eventsOf(queued)), ["queued", LOGGED_CANCEL, "cancelled", "end"]);
+    assert.deepEqual(eventNames(await eventsOf(queued)), ["queued", LOGGED_CANCEL, "cancelled", "end"]);
     await untilWaiting(gate, 1);
     await runs.command(running.id, CANCEL);
     await fleet.until(running, "stopping");
     await runs.command(running.id, KILL);
     await fleet.until(running, "cancelled");
-    assert.deepEqual(told(await eventsOf(running)).slice(3), [
+    assert.deepEqual(eventNames(await eventsOf(running)).slice(3), [
       LOGGED_CANCEL,
       "stopping",
       LOGGED_KILL,
@@ -155,7 +155,7 @@ Deno.test("the log has every cancel once, before the state that follows", strict
     const starting = await fleet.create({ gate });
     await runs.command(starting.id, CANCEL);
     await fleet.until(starting, "cancelled");
-    assert.deepEqual(told(await eventsOf(starting)).slice(2), [
+    assert.deepEqual(eventNames(await eventsOf(starting)).slice(2), [
       LOGGED_CANCEL,
       "stopping",
       "cancelled",
@@ -180,7 +180,7 @@ Deno.test("commands to a run without a process are in its log", strict, async ()
     assert.equal(await runs.command(run.id, { command: "checkpoint" }), "now");
     assert.equal(await runs.command(run.id, { command: "resume" }), "boundary");
     const events = (await eventsOf(run)).slice(before);
-    assert.deepEqual(told(events), ["checkpoint", "resume", "queued"]);
+    assert.deepEqual(eventNames(events), ["checkpoint", "resume", "queued"]);
     const effects = events.flatMap((event) => event.kind === "command" ? [event.takes_effect] : []);
     assert.deepEqual(effects, ["now", "boundary"]);
     await runs.command(run.id, CANCEL);
@@ -214,7 +214,7 @@ Deno.test(
       assert.equal(again.record.state, "cancelled");
       const { unlogged, killed_for: left } = again.service;
       assert.deepEqual([unlogged, left], [null, null]);
-      assert.deepEqual(told(await eventsOf(again)).slice(before), [
+      assert.deepEqual(eventNames(await eventsOf(again)).slice(before), [
         "starting",
         'set_lr {"lr":0.25}',
         'set_lr {"lr":0.5}',

@@ -2,7 +2,9 @@
  * The device lease: who may use the server's device. It is lent to up to `max_concurrent_runs` runs, or to one probe (an
  * evaluation, a generation or a calibration that no live run answers), or to one serving process.
  *
- * | finds it with | a run                           | a probe or serving |
+ * The first column says who has the device, the others what happens to a new request for it:
+ *
+ * | the holder    | a run                           | a probe or serving |
  * | ------------- | ------------------------------- | ------------------ |
  * | runs          | takes a free slot, else waits   | is refused         |
  * | a probe       | waits                           | is refused         |
@@ -13,15 +15,15 @@
  *
  * A run that waits is queued, or refused where the queue is full. A refusal is `device_unavailable` with
  * `details.retry_after_seconds`, which the API answers as `device-busy`. Live runs answer requests about themselves
- * without the lease. Other programs on this machine are those that `core/device_lock.ts` knows: an `svc train` that waits
+ * without the lease. Other programs on this machine are those that `core/device_lock.ts` lists. An `svc train` that waits
  * for the device gets it from a serving process, as a run does.
  *
  * For a probe or a serving process:
  *
  * ```ts
  * using loan = fleet.device.lend("serving"); // throws when it is taken
- * // Start the process. When loan.wanted aborts, take no new work, finish what goes on, and end the process. When
- * // loan.overdue aborts, kill it. Release the loan only when the process is gone: its memory is needed then.
+ * // Start the process. When loan.wanted aborts, accept no new work, finish the work in progress, and end the process.
+ * // When loan.overdue aborts, kill it. Release the loan only when the process is gone: the next one needs its memory.
  * ```
  */
 
@@ -33,7 +35,7 @@ import { ServiceError } from "../../core/errors.ts";
 /** The time for a serving process to finish its answers when a run wants the device. */
 export const DRAIN_MS = 10_000;
 
-/** How often a server looks whether another program has given the device back, or waits for it. */
+/** How often a server checks whether another program has released the device, or waits for it. */
 export const OTHERS_POLL_MS = 1000;
 
 export type Borrower = "probe" | "serving";
@@ -44,7 +46,7 @@ export interface DeviceLoan extends Disposable {
   readonly wanted: AbortSignal;
   /** Aborts {@link DRAIN_MS} after `wanted`, or earlier when the server ends: the process must be killed. */
   readonly overdue: AbortSignal;
-  /** Gives the device back; a second call does nothing. `using` does the same. */
+  /** Returns the device; a second call does nothing. `using` does the same. */
   release(): void;
 }
 
@@ -52,13 +54,13 @@ export interface DeviceLeaseOptions {
   /** Runs that train at once. */
   runs: number;
   clock: Clock;
-  /** Called when another holder than a run has given the device back: queued runs may start. */
+  /** Called when a holder that is no run has returned the device: queued runs may start. */
   returned: () => void;
   /** The processes of other programs that have the device or wait for it; absent: none. */
   others?: (() => readonly DeviceHolder[]) | undefined;
 }
 
-/** Whether a process takes the machine's lock of its device: any number of processes may use a software adapter. */
+/** Whether a process takes the machine's device lock. Any number of processes may use a software adapter without it. */
 export function needsLock({ device }: Pick<ResolvedConfig["model"], "device">): boolean {
   return device !== "software";
 }
@@ -76,13 +78,13 @@ export class DeviceLease {
   }
 
   /**
-   * Whether a run could have a slot now. A serving process does not keep it from one.
+   * Whether a run could get a slot now. It could while a serving process has the device, which then has to return it.
    *
    * @param needs_lock See {@link needsLock}.
    */
   hasSlot(needs_lock = true): boolean {
     const is_free = !this.#is_closed && this.#runs.size < this.#options.runs;
-    return is_free && this.#loan?.borrower !== "probe" && (!needs_lock || this.#keeper() === null);
+    return is_free && this.#loan?.borrower !== "probe" && (!needs_lock || this.#blockingHolder() === null);
   }
 
   get #is_closed(): boolean {
@@ -93,25 +95,25 @@ export class DeviceLease {
     return this.#options.others?.() ?? [];
   }
 
-  /** Another program from which a run cannot take the device; null when there is none. */
-  #keeper(): DeviceHolder | null {
+  /** The program that has the device and does not release it for a run; null when there is none. */
+  #blockingHolder(): DeviceHolder | null {
     return this.#others().find(({ waits, use }) => !waits && use !== "serving") ?? null;
   }
 
-  /** The refusal of a run that finds neither a slot nor a place in the queue. */
-  noRoom(needs_lock: boolean): ServiceError {
-    const keeper = needs_lock ? this.#keeper() : null;
-    const reason = keeper ? `${holderText(keeper)}, has the device` : "every slot is taken";
+  /** The error for a run when all slots are taken and the queue is full. */
+  noSlotError(needs_lock: boolean): ServiceError {
+    const holder = needs_lock ? this.#blockingHolder() : null;
+    const reason = holder ? `${holderText(holder)}, has the device` : "every slot is taken";
     return busy(`Cannot start the run: ${reason}; try again later`);
   }
 
-  /** Calls `returned` when another program, if one has the device now, has given it back. */
+  /** Calls `returned` when the program that has the device now has released it. Does nothing when there is none. */
   awaitOthers(): void {
-    if (this.#is_watching || this.#keeper() === null) return;
+    if (this.#is_watching || this.#blockingHolder() === null) return;
     this.#is_watching = true;
     const { clock, returned } = this.#options, { signal } = this.#closed;
     (async () => {
-      while (this.#keeper() !== null) await clock.sleep(OTHERS_POLL_MS, signal);
+      while (this.#blockingHolder() !== null) await clock.sleep(OTHERS_POLL_MS, signal);
       this.#is_watching = false;
       returned();
     })().catch(() => {});
@@ -122,7 +124,7 @@ export class DeviceLease {
   }
 
   /**
-   * Gives a run a slot, even above the number: a process that another server left takes its place all the same. A
+   * Gives a run a slot, even above the number of slots: a process of an earlier server uses the device in any case. A
    * serving process is asked to end; the run's process starts after {@link ready}.
    */
   take(run: string): void {
@@ -130,7 +132,7 @@ export class DeviceLease {
     this.#loan?.want(`Cannot go on: the run ${run} takes the device`);
   }
 
-  /** Resolves when the process of a run with a slot may start: the device is in no other hands. */
+  /** Resolves when the process of a run with a slot may start: neither a probe nor serving has the device. */
   async ready(): Promise<void> {
     await this.#loan?.released;
   }
@@ -162,7 +164,7 @@ export class DeviceLease {
       : this.#loan
       ? HOLDERS[this.#loan.borrower]
       : needs_lock
-      ? this.#strangerText()
+      ? this.#otherHolderText()
       : null;
     if (holder !== null) throw busy(`Cannot use the device: ${holder}; try again later`);
     const returned = () => {
@@ -174,13 +176,13 @@ export class DeviceLease {
     return loan;
   }
 
-  /** A run of another program comes first, also while it waits. */
-  #strangerText(): string | null {
+  /** The program that has the device or waits for it, as text: its run has priority over probes and serving. */
+  #otherHolderText(): string | null {
     const [other] = this.#others();
     return other ? `${holderText(other)}, ${other.waits ? "waits for it" : "has it"}` : null;
   }
 
-  /** Wants a loan back when a run of another program waits for the device. */
+  /** Asks for a loan back when a run of another program waits for the device. */
   async #yield(loan: Loan): Promise<void> {
     const ended = AbortSignal.any([loan.wanted, loan.over, this.#closed.signal]);
     while (!ended.aborted) {
@@ -190,18 +192,18 @@ export class DeviceLease {
     }
   }
 
-  /** Lends nothing more, and wants back what is lent. */
+  /** Lends nothing more, and asks for the loan back. */
   close(): void {
     this.#closed.abort();
     this.#loan?.want("Cannot go on: the server ends");
   }
 
-  /** Has a process that still holds the device killed. */
+  /** Makes the loan overdue now, so that its process is killed. */
   hurry(): void {
     this.#loan?.hurry();
   }
 
-  /** Resolves when what is lent now has been given back. */
+  /** Resolves when the slots and the loan of this moment have been returned. */
   async allFree(): Promise<void> {
     await Promise.all([...this.#runs.values()].map(({ promise }) => promise));
     await this.#loan?.released;
@@ -243,7 +245,7 @@ class Loan implements DeviceLoan {
     return this.#released.promise;
   }
 
-  /** Aborts when it is given back. */
+  /** Aborts when the loan is released. */
   get over(): AbortSignal {
     return this.#over.signal;
   }

@@ -128,7 +128,7 @@ Deno.test("what another program has is not lent, and queued runs are told when i
   const { lease, clock, told, strangers } = testLease();
   const has = /the process 4711, which trains, has/;
   strangers.push(stranger("run"));
-  assert.ok(!lease.hasSlot() && isBusy(has)(lease.noRoom(true)));
+  assert.ok(!lease.hasSlot() && isBusy(has)(lease.noSlotError(true)));
   for (const borrower of ["probe", "serving"] as const) {
     assert.throws(() => lease.lend(borrower), isBusy(has));
   }
@@ -177,7 +177,7 @@ Deno.test("a fleet's run waits for a probe, and starts when the device is given 
     const fleet = await TestFleet.open({ folder, max_queued: 1 });
     try {
       const loan = fleet.fleet.device.lend("probe");
-      assert.equal(fleet.fleet.room, "queue");
+      assert.equal(fleet.fleet.admission, "queue");
       const run = await fleet.create({ updates: 1 });
       assert.equal(run.record.state, "queued");
       await assert.rejects(fleet.create(), isBusy(/every slot is taken/));

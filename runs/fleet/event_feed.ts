@@ -1,4 +1,4 @@
-/** The durable events of a run, for any number of readers at their own pace. */
+/** The durable events of a run, for any number of readers, each at its own pace. */
 
 import { assert } from "../../core/errors.ts";
 import type { RunEvent } from "../record/event.ts";
@@ -6,10 +6,10 @@ import { linesFrom } from "../record/log_lines.ts";
 import { LOG_START, type LogPlace } from "../record/log_lines.ts";
 import { offsetBefore } from "../record/log_place.ts";
 
-/** Bytes of the newest events in memory: readers that keep up need no file. */
+/** Bytes of the newest events that stay in memory, so that readers of new events need not read the file. */
 export const KEPT_BYTES = 1 << 20;
 
-/** Bytes of a piece for a reader, which holds one at a time: at least one event. */
+/** Size of a piece for a reader; a larger event is a piece of its own. A reader holds one piece at a time. */
 export const PIECE_BYTES = 1 << 16;
 
 /** A line of the log. */
@@ -22,7 +22,7 @@ export interface FeedLine {
   end: number;
 }
 
-/** Where a reader is; without an offset as long as it has not read the file. */
+/** How far a reader is. It has no offset until it has its first piece. */
 type ReaderPlace = Pick<LogPlace, "seq"> & Partial<LogPlace>;
 
 export class EventFeed {
@@ -49,6 +49,11 @@ export class EventFeed {
     return this.#read.seq;
   }
 
+  /** The end of the last event that readers get: what follows in the log may not be on disk yet. */
+  get place(): LogPlace {
+    return this.#read;
+  }
+
   /** Reads the log up to an event that is on disk, and wakes the readers. @returns The new events. */
   advance(seq: number): Promise<RunEvent[]> {
     const reading = this.#reading.then(async () => {
@@ -68,7 +73,8 @@ export class EventFeed {
   }
 
   /**
-   * The lines after an event, in order, in pieces; then those to come, until the signal aborts or the feed is closed.
+   * The lines after an event, in order and in pieces, then new lines as they are written. Ends when the signal aborts or
+   * the feed is closed.
    *
    * @param since The number of the last event that the reader has, at most {@link last_seq}.
    */
@@ -98,7 +104,10 @@ export class EventFeed {
     if (dropped > 0) this.#newest = this.#newest.slice(dropped);
   }
 
-  /** Ends all readers, of now and later: at once, or when they have the last event. */
+  /**
+   * Closes the feed: present and later calls of {@link follow} end. `now` ends them without the remaining events,
+   * `at_last_event` after the last event of the log.
+   */
   close(when: "now" | "at_last_event"): void {
     this.#closed = when;
     this.#wake();
@@ -123,7 +132,7 @@ export class EventFeed {
     return lines;
   }
 
-  /** Some lines after a place, about {@link PIECE_BYTES} of them. */
+  /** The lines after a place, about {@link PIECE_BYTES} in all. */
   async #fromFile({ seq: since, offset }: ReaderPlace): Promise<FeedLine[]> {
     const read = this.#read, lines: FeedLine[] = [];
     const from = offset ?? await offsetBefore(this.#path, { seq: since, end: read.offset });

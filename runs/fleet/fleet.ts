@@ -16,7 +16,7 @@ import { Probes } from "./probes.ts";
 import type { LiveRequestBody, RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, type PlannedProcess, RUN_FOLDER, UNFINISHED } from "./new_run.ts";
 import { removeConversations } from "./recordings.ts";
-import { isPastWaiting, kill } from "./run_ends.ts";
+import { kill, mustKill } from "./run_ends.ts";
 import { type FleetChange, ORPHAN_WAIT_MS, RunKeeper } from "./run_keeper.ts";
 import type { ServiceRecord } from "./service_record.ts";
 import { abortable, type WaitLimit, withTimeout } from "./wait_limit.ts";
@@ -40,11 +40,11 @@ export interface FleetOptions {
   orphan_wait_ms?: number | undefined;
 }
 
-/** What a new run finds. */
-type Room = "slot" | "queue" | "none";
+/** What happens to a run that is created or resumed: it starts in a free slot, waits for one, or is refused. */
+type Admission = "slot" | "queue" | "none";
 
 /**
- * The runs of a server. Each has at most one process; a change of a run waits for the one before.
+ * The runs of a server. Each has at most one process. The changes of a run are made one after the other.
  *
  * @example
  * ```ts
@@ -57,9 +57,9 @@ type Room = "slot" | "queue" | "none";
  *   svc: (args) => ["svc", ...args],
  *   log: (line) => console.error(line),
  * });
- * assert.deepEqual([fleet.list(), fleet.room], [[], "slot"]);
+ * assert.deepEqual([fleet.list(), fleet.admission], [[], "slot"]);
  * await fleet.close(1000);
- * assert.equal(fleet.room, "none");
+ * assert.equal(fleet.admission, "none");
  * await Deno.remove(folder, { recursive: true });
  * ```
  */
@@ -84,14 +84,14 @@ export class Fleet {
     const returned = () => this.startQueued();
     const device = this.device = new DeviceLease({ runs, clock, returned, others });
     const release = (run: string) => this.#release(run), ready = () => device.ready();
-    const told = { ready, release, hasPlace: () => this.#has_place, changes: this.changes, closing };
-    this.#keeper = new RunKeeper({ clock, svc, log, ...told });
+    const shared = { ready, release, hasPlace: () => this.#has_place, changes: this.changes, closing };
+    this.#keeper = new RunKeeper({ clock, svc, log, ...shared });
     this.#probes = new Probes({ device, clock, svc, log, folder: options.folder });
   }
 
   /**
-   * Reads all runs. Those whose process is gone become `interrupted`; one whose process has not gone within
-   * `orphan_wait_ms` later. Queued runs wait for {@link startQueued}.
+   * Reads all runs. A live run whose process is gone becomes `interrupted`; for processes of an earlier server, opening
+   * waits up to `orphan_wait_ms`, and their runs become it later. Queued runs wait for {@link startQueued}.
    *
    * @throws {ServiceError} When the folder cannot be read. A run whose records are damaged is left out and logged.
    */
@@ -129,12 +129,12 @@ export class Fleet {
     return this.#runs.has(id) || this.#unreadable.has(id);
   }
 
-  /** Whether a new run on a GPU would start now, wait, or find no place. */
-  get room(): Room {
-    return this.#roomFor(true);
+  /** Whether a new run on a GPU would start now, wait for a slot, or be refused. */
+  get admission(): Admission {
+    return this.#admissionOf(true);
   }
 
-  #roomFor(needs_lock: boolean): Room {
+  #admissionOf(needs_lock: boolean): Admission {
     if (this.#closing.signal.aborted) return "none";
     if (this.device.hasSlot(needs_lock)) return "slot";
     return this.#has_place ? "queue" : "none";
@@ -152,20 +152,20 @@ export class Fleet {
    */
   async create(run: NewRun): Promise<KeptRun> {
     const { folder, clock } = this.#options, id = newId("run", clock);
-    const needs_lock = needsLock(run.plan.config.model), room = this.#roomFor(needs_lock);
-    if (room === "none") throw this.device.noRoom(needs_lock);
+    const needs_lock = needsLock(run.plan.config.model), admission = this.#admissionOf(needs_lock);
+    if (admission === "none") throw this.device.noSlotError(needs_lock);
     // The place is taken before anything is awaited, so that two requests cannot have the same.
-    if (room === "slot") this.device.take(id);
+    if (admission === "slot") this.device.take(id);
     else this.#joining.add(id);
     try {
       const directory = `${folder}/${id}`, made = `${folder}/.new_${id}`;
-      await makeRunFolder(run, { id, directory, made, clock, waits: room === "queue" });
+      await makeRunFolder(run, { id, directory, made, clock, waits: admission === "queue" });
       await syncDirectory(folder);
       const kept = await KeptRun.read(directory);
       this.#runs.set(id, kept);
       this.changes.push({ kind: "created", run: id, state: "queued" });
       this.#joining.delete(id);
-      if (room === "slot") await kept.exclusively(() => this.#keeper.start(kept));
+      if (admission === "slot") await kept.exclusively(() => this.#keeper.start(kept));
       else this.startQueued();
       return kept;
     } catch (error) {
@@ -178,14 +178,14 @@ export class Fleet {
   /** @throws {ServiceError} `conflict` when the run's state does not accept it. */
   async command(id: string, command: FleetCommand): Promise<TakesEffect> {
     const run = await this.#settled(id);
-    if (command.command === "cancel" && command.at === "now" && isPastWaiting(run)) {
+    if (command.command === "cancel" && command.at === "now" && mustKill(run)) {
       return await kill(run, command);
     }
     try {
       return await this.#command(run, command);
     } catch (error) {
       if (!(error instanceof ServiceError) || !error.details.is_ending) throw error;
-      // The process leaves: its run takes the command in the state that follows, or refuses it there.
+      // The process is ending. The state after its end decides about the command.
       await this.idle(id);
       return await this.#command(run, command);
     }
@@ -222,7 +222,7 @@ export class Fleet {
   }
 
   /**
-   * Evaluates or generates: a live run answers itself, any other by a process that then ends.
+   * Evaluates or generates. A live run answers itself; for any other run a probe is started.
    *
    * @throws {ServiceError} `conflict` when its state does not accept it, `device_unavailable` when the device is taken,
    * `cancelled` with `details.is_late` when the time is up, the run's refusal, or the signal's reason.
@@ -232,7 +232,7 @@ export class Fleet {
     return await withTimeout(doing, { ...limit, clock: this.#options.clock }, async (signal) => {
       while (true) {
         const run = await abortable(this.#settled(id), signal);
-        // Its process may be leaving, or one may be starting.
+        // A process of the run may be ending or starting.
         if (!run.child) await abortable(run.exclusively(() => Promise.resolve()), signal);
         await this.#check(run, live_request.command);
         try {
@@ -241,7 +241,7 @@ export class Fleet {
             : this.#probes.ask(run, live_request, signal));
         } catch (error) {
           if (signal.aborted || !(error instanceof ServiceError) || !error.details.is_ending) throw error;
-          // The process leaves: its run answers in the state that follows, or refuses it there.
+          // The process is ending. The state after its end decides about the request.
           await abortable(this.idle(id), signal);
         }
       }
@@ -265,7 +265,7 @@ export class Fleet {
     await run.exclusively(async () => {
       await this.#check(run, "delete");
       await this.#probes.stop(id);
-      run.close();
+      run.feed.close("now");
       const { folder } = this.#options, gone = `${folder}/.gone_${id}`;
       await Deno.rename(run.directory, gone);
       await syncDirectory(folder);
@@ -277,14 +277,14 @@ export class Fleet {
   }
 
   /**
-   * Ends all processes: each writes a checkpoint and is interrupted; after `grace_ms` it is killed. Then all readers of
-   * events end with the last one.
+   * Shuts all processes down. Each writes a checkpoint and its run becomes `interrupted`; those that take longer than
+   * `grace_ms` are killed. Then the readers of events get the last ones, and end.
    */
   async close(grace_ms: number): Promise<void> {
     this.#closing.abort();
     this.device.close();
     const waiting = this.device.allFree();
-    for (const run of this.#runs.values()) run.child?.leave();
+    for (const run of this.#runs.values()) run.child?.shutDown();
     const timer = new AbortController();
     const late = this.#options.clock.sleep(grace_ms, timer.signal).then(() => {
       for (const run of this.#runs.values()) run.child?.kill();
@@ -293,7 +293,7 @@ export class Fleet {
     await waiting;
     timer.abort();
     await late;
-    for (const run of this.#runs.values()) run.leave();
+    for (const run of this.#runs.values()) run.feed.close("at_last_event");
     this.changes.close();
   }
 
@@ -302,7 +302,7 @@ export class Fleet {
     await this.device.freed(id);
   }
 
-  /** A run whose process, if it has one, still works: one that is leaving is waited for. */
+  /** Finds a run. When its process is ending, waits until that process is gone. */
   async #settled(id: string): Promise<KeptRun> {
     const run = this.#runs.get(id);
     if (!run) throw new ServiceError("conflict", `Cannot use ${id}: it has been deleted`);
@@ -346,12 +346,12 @@ export class Fleet {
     this.#options.log({ level: "error", run, message: errorRecord(error).message });
   }
 
-  /** Takes up a run at the start of the server. @returns When a process of an earlier server still works in it. */
+  /** Adds a run when the server starts. @returns Its repair while a process of an earlier server works in it, else null. */
   async #take(run: KeptRun): Promise<{ repaired: Promise<void> } | null> {
     const is_orphan = run.needs_repair && !await this.#keeper.recover(run);
     this.#runs.set(run.id, run);
     if (!is_orphan) return null;
-    // It has a slot as long as that process works in it.
+    // The run has a slot as long as that process works.
     this.device.take(run.id);
     return { repaired: this.#keeper.repairLater(run) };
   }
@@ -367,11 +367,11 @@ export class Fleet {
    * only runs that need no lock of it start.
    */
   startQueued(): void {
-    let is_kept = false;
+    let is_blocked = false;
     for (const run of this.#queued()) {
-      if (this.device.has(run.id) || is_kept && run.needs_lock) continue;
+      if (this.device.has(run.id) || is_blocked && run.needs_lock) continue;
       if (!this.#reserve(run)) {
-        is_kept = true;
+        is_blocked = true;
         this.device.awaitOthers();
         continue;
       }
@@ -388,9 +388,9 @@ export class Fleet {
       return "now";
     }
     const { needs_lock } = run;
-    if (this.#roomFor(needs_lock) === "none") throw this.device.noRoom(needs_lock);
+    if (this.#admissionOf(needs_lock) === "none") throw this.device.noSlotError(needs_lock);
     await run.change({ queued_at: timestamp(this.#options.clock) });
-    await this.#keeper.idly(run, (idle) => {
+    await this.#keeper.changeIdle(run, (idle) => {
       idle.append(commandEvent("resume", "boundary"));
       return idle.transition("queued");
     });

@@ -1,6 +1,7 @@
-/** A run that a server keeps: its records, its newest events, and its process while it has one. */
+/** A run of a server: its records, its newest events, and its process while it has one. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { syncFile } from "../../core/files.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import { readRunRecord } from "../directory/run_directory.ts";
 import type { RunEvent } from "../record/event.ts";
@@ -18,7 +19,7 @@ import {
   writeServiceRecord,
 } from "./service_record.ts";
 
-/** How far a run is. */
+/** The progress of a run. */
 export interface RunProgress {
   update: number;
   /** Null while it is not known. */
@@ -36,7 +37,7 @@ export class KeptRun {
   record: RunRecord;
   service: ServiceRecord;
   child: RunChild | null = null;
-  /** The place up to which its log was checked by this server; absent: not yet. */
+  /** The place in its log up to which this server has checked it; absent: not yet. */
   checked: LogPlace | undefined;
   /** The cancel for which its process is killed. */
   killed_for: CancelArguments | null;
@@ -65,12 +66,11 @@ export class KeptRun {
 
   /** Reads a run's records. @throws {ServiceError} `format_invalid` when one is damaged or missing. */
   static async read(directory: string): Promise<KeptRun> {
-    const [record, service, tail] = await Promise.all([
-      readRunRecord(directory),
-      readServiceRecord(directory),
-      lastEvents(`${directory}/events.jsonl`),
-    ]);
+    const [record, service] = await Promise.all([readRunRecord(directory), readServiceRecord(directory)]);
     if (!record) throw new ServiceError("format_invalid", `Cannot read ${directory}: it has no run.json`);
+    const log = `${directory}/events.jsonl`, tail = await lastEvents(log);
+    // The process of an earlier server may still write, and readers get only what is on disk.
+    if (isLive(record.state) && tail.seq > 0) await syncFile(log);
     return new KeptRun(directory, { record, service, tail });
   }
 
@@ -89,16 +89,6 @@ export class KeptRun {
 
   get checkpointRoot(): string {
     return `${this.directory}/checkpoints`;
-  }
-
-  /** Ends the readers of its events: the run is being deleted. */
-  close(): void {
-    this.feed.close("now");
-  }
-
-  /** The server ends: readers get the events up to the last one, and end. */
-  leave(): void {
-    this.feed.close("at_last_event");
   }
 
   /** Whether its process left something unfinished: its log, its record, or its last event. */
@@ -149,7 +139,7 @@ export class KeptRun {
     return listCheckpoints(this.checkpointRoot);
   }
 
-  /** The facts that decide about commands. */
+  /** The facts that decide whether the run accepts a command. */
   async facts(): Promise<RunFacts> {
     const { config } = this.service.plan;
     return {
@@ -159,7 +149,7 @@ export class KeptRun {
     };
   }
 
-  /** Changes the server's record, on disk first; each change is of the record that the one before left. */
+  /** Changes the server's record, first on disk. Changes are made one after the other, each to the newest record. */
   change(changes: Partial<ServiceRecord> | ((now: ServiceRecord) => Partial<ServiceRecord>)): Promise<void> {
     const changed = this.#changing.then(async () => {
       const more = typeof changes === "function" ? changes(this.service) : changes;

@@ -10,27 +10,27 @@ import { PROCESS_CONFIG, type ServiceRecord, writeServiceRecord } from "./servic
 /** The name of a run's folder is its id. */
 export const RUN_FOLDER = /^run_[0-9A-HJKMNP-TV-Z]{26}$/;
 
-/** A folder that is being made, or being removed; whatever has such a name when a server starts is removed. */
+/** The name of a folder that is being made or removed. A server that starts removes what has such a name. */
 export const UNFINISHED = /^\.(new|gone)_/;
 
-/** What a run's process is started with. */
+/** The plan and the configuration for a run's process. */
 export interface PlannedProcess extends Pick<ServiceRecord, "plan"> {
-  /** Its configuration, given its folder. */
+  /** The text of its configuration file, given its folder. */
   processConfig: (directory: string) => string;
 }
 
-/** What a server knows of a run that it creates. */
+/** A run that a server is to create. */
 export interface NewRun
   extends PlannedProcess, Pick<ServiceRecord, "name" | "notes" | "tags" | "idempotency"> {
   algorithm: string;
-  /** The checkpoint from which a fork starts, and its folder; null for a run of its own. */
+  /** The checkpoint from which a fork starts, and its folder; null for a run that is no fork. */
   parent: { run: string; checkpoint: string; directory: string } | null;
 }
 
 interface RunPlace {
   id: string;
   directory: string;
-  /** Where it is made: it gets its name when it is complete. */
+  /** The folder in which its files are made; it is renamed to `directory` when it is complete. */
   made: string;
   clock: Clock;
   /** Whether it waits for a slot. */
@@ -46,7 +46,7 @@ export async function makeRunFolder(
   const parent = run.parent && { run: run.parent.run, checkpoint: run.parent.checkpoint };
   const queued_at = waits ? now : null;
   try {
-    // It holds what only the operator may see.
+    // Only the operator may read the folder: it has the complete configuration.
     await Deno.mkdir(made, { mode: 0o700 });
     await writeFileAtomic(`${made}/${PROCESS_CONFIG}`, run.processConfig(directory));
     await writeServiceRecord(made, {

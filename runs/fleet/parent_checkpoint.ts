@@ -1,4 +1,4 @@
-/** The checkpoint from which a fork starts, kept in the fork's own folder because its parent may be deleted. */
+/** The checkpoint from which a fork starts. It is in the fork's own folder, because the parent may be deleted. */
 
 import { dirname } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
@@ -8,7 +8,7 @@ import { PARENT_CHECKPOINTS } from "./service_record.ts";
 /**
  * Links a checkpoint's files, which never change, into a run's folder; copies them where links are not possible.
  *
- * @throws {ServiceError} `path_not_found` with `details.lost_parent` when it is removed or replaced meanwhile.
+ * @throws {ServiceError} `path_not_found` with `details.lost_parent` when the checkpoint is removed or replaced meanwhile.
  */
 export async function copyParent(
   { run, checkpoint, directory }: { run: string; checkpoint: string; directory: string },
@@ -23,7 +23,7 @@ export async function copyParent(
       const from = `${directory}/${name}`, copy = `${to}/${name}`;
       await Deno.link(from, copy).catch(() => copySynced(from, copy));
     }
-    // A checkpoint loses its name before its files. With the same folder in its place the copy is complete.
+    // A checkpoint is renamed before its files are removed. If the same folder is still here, the copy is complete.
     if ((await Deno.stat(directory)).ino !== ino) throw new Deno.errors.NotFound("it was replaced");
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;

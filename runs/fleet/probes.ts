@@ -1,5 +1,5 @@
 /**
- * Processes that answer one request each: about a run that has no process, or about a plan. A probe has the device
+ * Processes that answer one request each: about a run that has no process, or about a plan. A probe holds the device
  * until it ends.
  */
 
@@ -16,7 +16,7 @@ import { type LiveRequestBody, RunChild } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
 /** The time for a process that has answered to free the device. */
-const PROBE_LEAVE_MS = 5000;
+const PROBE_SHUTDOWN_MS = 5000;
 
 export interface ProbesOptions {
   device: DeviceLease;
@@ -28,20 +28,20 @@ export interface ProbesOptions {
   log: (line: Record<string, unknown>) => void;
 }
 
-/** A process to start: the arguments of `svc`, and what it is asked. */
+/** A process to start: the arguments of `svc`, and its request. */
 interface Probe {
   args: readonly string[];
   live_request: LiveRequestBody | { command: "calibrate" };
   /** The run that it is about; null for a plan. */
   run: string | null;
   needs_lock: boolean;
-  /** The failure that the asker gets for a failure of the process. */
+  /** Maps a failure of the process to the error for the client. */
   mapFailure: (failure: unknown) => unknown;
 }
 
 export class Probes {
   readonly #options: ProbesOptions;
-  /** The run that is asked: at most one, because a probe has the device for itself. */
+  /** The request in progress: at most one, because a probe needs the device for itself. */
   #asked: { run: string | null; stop: AbortController; ended: Promise<void> } | null = null;
 
   constructor(options: ProbesOptions) {
@@ -49,10 +49,10 @@ export class Probes {
   }
 
   /**
-   * Asks about a run that has no process: its newest checkpoint, or its result when it is completed.
+   * Answers a request about a run that has no process, with its newest checkpoint, or its result when it is completed.
    *
-   * @throws {ServiceError} `device_unavailable` when the device is taken, `conflict` when the run's files are not what
-   * they were, the refusal of the request, or the signal's reason.
+   * @throws {ServiceError} `device_unavailable` when the device is taken, `conflict` when the run's files have changed,
+   * the refusal of the request, or the signal's reason.
    */
   async ask(run: KeptRun, live_request: LiveRequestBody, signal: AbortSignal): Promise<unknown> {
     const checkpoint = live_request.checkpoint ??
@@ -77,7 +77,7 @@ export class Probes {
     const { folder, clock } = this.#options, directory = `${folder}/.new_${newId("run", clock)}`;
     const path = `${directory}/${PROCESS_CONFIG}`, mapFailure = (failure: unknown) => failure;
     try {
-      // It holds what only the operator may see.
+      // Only the operator may read the folder: it has the complete configuration.
       await Deno.mkdir(directory, { mode: 0o700 });
       await writeFileAtomic(path, processConfig(directory));
       const live_request = { command: "calibrate" } as const, needs_lock = needsLock(plan.config.model);
@@ -88,7 +88,7 @@ export class Probes {
     }
   }
 
-  /** Ends the process that is asked about a run, because the run is being deleted. */
+  /** Ends the process that answers a request about a run, because the run is being deleted. */
   async stop(run: string): Promise<void> {
     if (this.#asked?.run !== run) return;
     this.#asked.stop.abort(
@@ -97,7 +97,7 @@ export class Probes {
     await this.#asked.ended;
   }
 
-  /** Starts a process that has the device until it is gone. */
+  /** Answers with a process that holds the device until it is gone. */
   async #lent(probe: Probe, signal: AbortSignal): Promise<unknown> {
     using loan = this.#options.device.lend("probe", probe.needs_lock);
     const stop = new AbortController(), ended = Promise.withResolvers<void>();
@@ -120,16 +120,16 @@ export class Probes {
     } catch (error) {
       throw signal.aborted ? signal.reason : mapFailure(await this.#failure(error, child));
     } finally {
-      await this.#leave(child);
+      await this.#shutDown(child);
       signal.removeEventListener("abort", kill);
     }
   }
 
-  /** Resolves when a process is gone. */
-  async #leave(child: RunChild): Promise<void> {
-    child.leave();
+  /** Shuts a process down, and kills it after {@link PROBE_SHUTDOWN_MS}. Resolves when it is gone. */
+  async #shutDown(child: RunChild): Promise<void> {
+    child.shutDown();
     const timer = new AbortController();
-    this.#options.clock.sleep(PROBE_LEAVE_MS, timer.signal).then(() => child.kill(), () => {});
+    this.#options.clock.sleep(PROBE_SHUTDOWN_MS, timer.signal).then(() => child.kill(), () => {});
     await child.ended;
     timer.abort();
   }

@@ -3,7 +3,7 @@
 import { doing } from "../../core/errors.ts";
 import { ignoreMissing, makeFolder } from "../../core/files.ts";
 
-/** A folder's name: the run, and what of it was served. */
+/** A folder's name: the run, then `@base` or `@` and a checkpoint when one of these was served. */
 const MODEL_FOLDER = /^(run_[0-9A-HJKMNP-TV-Z]{26})(@.*)?$/;
 
 /** The folders of a run, or of all runs. */
@@ -20,7 +20,7 @@ async function foldersIn(folder: string): Promise<{ run: string; path: string }[
   }
 }
 
-/** Removes the conversations of the runs that a condition names. @param folder Absent: there are none. */
+/** Removes the conversations of the runs for which `isGone` is true. @param folder Absent: nothing is recorded. */
 export async function removeConversations(
   folder: string | undefined,
   isGone: (run: string) => boolean,

@@ -15,7 +15,7 @@ import {
   MAX_COMMAND_BYTES,
 } from "../process/control.ts";
 
-/** The last bytes of standard error that are kept: what a crash says of itself. */
+/** How many of the last bytes of standard error are kept: the message of a crash. */
 const KEPT_ERROR_BYTES = 1 << 13;
 
 /** How long a run's process may take to accept or refuse a command. */
@@ -25,7 +25,7 @@ const ANSWER_MS = 10_000;
 export interface ChildEnd {
   /** Null when a signal killed it. */
   code: number | null;
-  /** Why the run could not start; null when it did, or the process died without a word. */
+  /** Why the run could not start; null when it did start, or when the process died without a message. */
   fatal: ErrorRecord | null;
   /** The end of standard error. */
   stderr: string;
@@ -42,9 +42,9 @@ export type ChatBody = Omit<ChatCommand, "id" | "command">;
 
 interface Waiting {
   accept(takes_effect: Takes): void;
-  /** Null for a command, which has no answer but its acceptance. */
+  /** Receives the result of a request; null for a command, which is only accepted or refused. */
   answer: ((result: unknown) => void) | null;
-  /** Takes what comes before the answer. */
+  /** Receives the items that a request sends before its result, such as tokens of a chat. */
   item?: (item: unknown) => void;
   fail(error: unknown): void;
 }
@@ -62,12 +62,13 @@ export class RunChild {
     this.#process = process;
     this.#input = process.stdin.getWriter();
     this.ended = this.#run();
-    // Whoever started the process reads this promise; a failed read of its output is not a crash of the server.
+    // The caller handles a rejection. Without this line, one that comes earlier would end the server.
     this.ended.catch(() => {});
   }
 
   /**
-   * Starts a run's process. It dies with this one where the system can do that; elsewhere it then leaves by itself.
+   * Starts a run's process. When the server dies, the system kills the process; where the system cannot, the process ends
+   * when it reads the end of its input.
    *
    * @param argv The program and its arguments.
    * @throws {ServiceError} `internal` when the program cannot be started.
@@ -108,8 +109,7 @@ export class RunChild {
   }
 
   /**
-   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, the process is sent a `drop`:
-   * nobody waits any more.
+   * Asks the process to evaluate, to generate or to calibrate. When the signal aborts, a `drop` cancels the request.
    *
    * @throws {ServiceError} Its refusal, why it has no answer, or the signal's reason.
    */
@@ -117,7 +117,7 @@ export class RunChild {
     return await this.#ask({ ...live_request }, signal, () => {});
   }
 
-  /** Chats with the run. Leaving the iteration tells the run that nobody waits any more. */
+  /** Chats with the run. Ending the iteration early cancels the chat. */
   async *chat(chat: ChatBody, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
     const events = new AsyncQueue<ChatEvent>(), left = new AbortController();
     const either = AbortSignal.any([signal, left.signal]);
@@ -159,8 +159,8 @@ export class RunChild {
     }
   }
 
-  /** Closes the control pipe: the run discards its update, writes a checkpoint, and ends as interrupted. */
-  leave(): void {
+  /** Closes the control pipe. The run discards its update, writes a checkpoint, and ends as `interrupted`. */
+  shutDown(): void {
     this.#input.close().catch(() => {});
   }
 
@@ -201,10 +201,11 @@ export class RunChild {
     } catch {
       return;
     }
-    // Something else may have written to standard output.
+    // A library may have written to standard output too.
     if (typeof message !== "object" || message === null) return;
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
-    // Every command that was accepted before is in the pipe already. A process that is gone needs no answer.
+    // Commands that were accepted before are in the pipe already, so the process reads them before BEGIN. A process that
+    // is gone needs no answer.
     else if ("ready" in message) this.#write(BEGIN).catch(() => {});
     else if ("fatal" in message) this.#fatal = message.fatal;
     else this.#answer(message.id, message);
@@ -218,7 +219,7 @@ export class RunChild {
     if (!waiting) return;
     if ("item" in message) return waiting.item?.(message.item);
     const is_accepted = "accepted" in message && message.accepted;
-    // An accepted request goes on waiting for its answer.
+    // An accepted request still waits for its result.
     if (!is_accepted || !waiting.answer) this.#pending.take(id);
     if (is_accepted) waiting.accept(message.takes_effect);
     else if ("error" in message) waiting.fail(errorFromRecord(message.error));
@@ -245,7 +246,7 @@ function gone(): ServiceError {
   return new ServiceError("conflict", "Cannot reach the run: its process has ended", { is_ending: true });
 }
 
-/** The lines of an output; other text than JSON lines is skipped by the reader. */
+/** The lines of an output. Those that are not JSON are skipped by the caller. */
 async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";

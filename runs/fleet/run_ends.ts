@@ -1,33 +1,39 @@
-/** The arguments that start a run's process, how it is killed, and what is written when it has ended. */
+/** The arguments that start a run's process, its kill, and the events that are written after its end. */
 
 import { isDeviceTaken } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { IdleRun } from "../directory/idle_run.ts";
 import { failureReason, isLive } from "../record/run.ts";
-import { logUnlogged } from "./accepted_commands.ts";
+import { logMissingCommands } from "./accepted_commands.ts";
 import type { DeviceLease } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { parentCheckpoint } from "./parent_checkpoint.ts";
 import type { ChildEnd } from "./run_child.ts";
 import { type CancelArguments, PROCESS_CONFIG } from "./service_record.ts";
 
-/** Whether a cancel has no reason to wait for the process: it reads no commands, or got one already. */
-export function isPastWaiting({ child, record: { state }, is_cancelling }: KeptRun): boolean {
+/**
+ * Whether a cancel "now" kills the process at once instead of asking it to cancel. A process that is starting or stopping
+ * reads no commands, and one that was asked to cancel before has not done so yet.
+ */
+export function mustKill({ child, record: { state }, is_cancelling }: KeptRun): boolean {
   return child !== null && (state === "starting" || state === "stopping" || is_cancelling);
 }
 
-/** Waits for a run's process that is being started, or that leaves: it answers no requests, and has the device. */
+/**
+ * Waits while a run's process is being started or is ending. Such a process answers no requests, and nobody else can have
+ * the device.
+ */
 export async function untilSettled(run: KeptRun, device: Pick<DeviceLease, "has" | "freed">): Promise<void> {
   if (!device.has(run.id)) return;
   if (run.child && !isLive(run.record.state)) await device.freed(run.id);
-  // It is being started, or what it left is being written.
+  // The process is being started, or its last events are being written.
   else if (!run.child) await run.exclusively(() => Promise.resolve());
 }
 
 /** Kills the process of a run that is to be cancelled. @throws {ServiceError} `conflict` when it has just ended. */
 export async function kill(run: KeptRun, { at, checkpoint }: CancelArguments): Promise<"now"> {
   const killed_for = run.killed_for ??= { at, checkpoint };
-  // For the server that comes after a crash. A full disk must not keep the process alive.
+  // A server that starts after a crash of this one reads it. The process is killed even when the disk is full.
   await run.change({ killed_for }).catch(() => {});
   const { child, record: { state } } = run;
   if (!child || !isLive(state)) {
@@ -37,7 +43,7 @@ export async function kill(run: KeptRun, { at, checkpoint }: CancelArguments): P
   return "now";
 }
 
-/** How `svc` goes on with a run. @throws {ServiceError} `path_not_found` when a fork has lost its checkpoint. */
+/** The arguments of `svc` for a run's process. @throws {ServiceError} `path_not_found` when a fork has lost its checkpoint. */
 export async function startArguments(run: KeptRun): Promise<string[]> {
   const { learning_rate: lr } = run.service, rate = lr === null ? [] : ["--learning-rate", String(lr)];
   const own = ["train", `${run.directory}/${PROCESS_CONFIG}`, "--control", "--adopt", run.id, ...rate];
@@ -49,17 +55,17 @@ export async function startArguments(run: KeptRun): Promise<string[]> {
 }
 
 /**
- * Writes what a process that has ended could not write itself.
+ * Writes the events and the state that a process could not write before its end.
  *
  * @param end Null: the process was an earlier server's.
  * @param has_place Whether one more run may wait for a slot.
  */
-export async function settle(
+export async function completeLog(
   run: KeptRun,
   { idle, end, has_place }: { idle: IdleRun; end: ChildEnd | null; has_place: boolean },
 ): Promise<void> {
   const { state } = idle.record;
-  await logUnlogged(run, idle);
+  await logMissingCommands(run, idle);
   if (run.killed_for && isLive(state)) {
     // One write for all of them: after a crash none or all are in the log.
     if (state !== "stopping") idle.appendTransition("stopping");
@@ -70,7 +76,7 @@ export async function settle(
     // Another program took the device after this server had seen it free: nothing is wrong with the run.
     if (state === "starting" && isDeviceTaken(end.fatal)) {
       idle.append({ kind: "log", level: "warning", message });
-      // A run that waited keeps its place. A new one takes one if there is one.
+      // A run that waited for its slot keeps its place in the queue. A new run is queued if the queue is not full.
       const waits = run.waited_since !== null || run.was_queued && has_place;
       if (!waits) return await idle.transition("interrupted");
       await run.change({ queued_at: run.waited_since ?? run.record.created_at });

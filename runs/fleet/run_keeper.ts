@@ -1,4 +1,4 @@
-/** Starts the processes of runs, publishes their events, and completes what a process leaves unfinished. */
+/** Starts the processes of runs, publishes their events, and completes the files of a process that has ended. */
 
 import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -7,13 +7,13 @@ import { withoutTrace } from "../../core/log.ts";
 import { IdleRun } from "../directory/idle_run.ts";
 import type { CommandEvent, RunEvent } from "../record/event.ts";
 import { failureReason, isLive, type RunState } from "../record/run.ts";
-import { forgetUnlogged } from "./accepted_commands.ts";
+import { clearMissingCommands } from "./accepted_commands.ts";
 import { busy } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { RunChild } from "./run_child.ts";
-import { settle, startArguments } from "./run_ends.ts";
+import { completeLog, startArguments } from "./run_ends.ts";
 
-/** How often a server looks whether a process that an earlier server left has ended. */
+/** How often a server checks whether a process of an earlier server has ended. */
 const ORPHAN_POLL_MS = 100;
 
 /** How long a server that starts waits for such processes: most are killed with their server, and end soon. */
@@ -49,7 +49,7 @@ export class RunKeeper {
   }
 
   /** Changes a run that has no process. */
-  async idly(run: KeptRun, change: (idle: IdleRun) => Promise<void>): Promise<void> {
+  async changeIdle(run: KeptRun, change: (idle: IdleRun) => Promise<void>): Promise<void> {
     const idle = await IdleRun.open(run.directory, this.#options.clock, run.checked);
     try {
       await change(idle);
@@ -69,7 +69,8 @@ export class RunKeeper {
   /**
    * Starts a run's process in the slot that the run has. A run that cannot start fails, and its slot is free.
    *
-   * @param command The client's command that starts it; null without one: a server that ends leaves the run queued.
+   * @param command The client's command that starts it; null without one. When the server is ending, a run without a
+   * command stays queued.
    * @throws {ServiceError} `device_unavailable` when the server ends before the command is written. When not even the
    * command could be written, the reason.
    */
@@ -85,7 +86,7 @@ export class RunKeeper {
     run.was_queued = run.record.state === "queued";
     run.waited_since = run.was_queued ? run.service.queued_at : null;
     try {
-      await this.idly(run, (idle) => {
+      await this.changeIdle(run, (idle) => {
         if (command) idle.append(command);
         return idle.transition("starting");
       });
@@ -93,8 +94,8 @@ export class RunKeeper {
       run.killed_for = null;
       await run.change({ queued_at: null, killed_for: null });
       run.child = await RunChild.start(this.#options.svc(await startArguments(run)));
-      // The server began to end while the process started, and did not see it.
-      if (closing.aborted) run.child.leave();
+      // The server began to shut down while the process started: its list of processes lacked this one.
+      if (closing.aborted) run.child.shutDown();
     } catch (error) {
       this.#log(run.id, error);
       await this.#fail(run, error).catch((unwritten) => this.#log(run.id, unwritten));
@@ -111,18 +112,18 @@ export class RunKeeper {
   async #fail(run: KeptRun, error: unknown): Promise<void> {
     if (!isLive(run.record.state)) return;
     const { code, message } = errorRecord(error);
-    await this.idly(
+    await this.changeIdle(
       run,
       (idle) => idle.transition("failed", { reason: failureReason(code), detail: message }),
     );
   }
 
-  /** Publishes a process's events until it has ended, then writes what it could not write itself. */
+  /** Publishes a process's events until it has ended, then completes its files and frees its slot. */
   async #follow(run: KeptRun, child: RunChild): Promise<void> {
     try {
       for await (const seq of child.durable) await this.#publish(run, seq);
     } catch (error) {
-      // Its events can no longer be shown: a process that nobody follows must not train on.
+      // Nobody can follow its events any more, so the process must not go on training.
       this.#log(run.id, error);
       child.kill();
     }
@@ -133,8 +134,11 @@ export class RunKeeper {
       }
       await run.exclusively(async () => {
         run.child = null;
-        await this.idly(run, (idle) => settle(run, { idle, end, has_place: this.#options.hasPlace() }));
-        await forgetUnlogged(run);
+        await this.changeIdle(
+          run,
+          (idle) => completeLog(run, { idle, end, has_place: this.#options.hasPlace() }),
+        );
+        await clearMissingCommands(run);
       });
     } catch (error) {
       this.#log(run.id, error);
@@ -161,7 +165,7 @@ export class RunKeeper {
     this.#options.release(run.id);
   }
 
-  /** Waits for runs that are repaired later, but no longer than this. */
+  /** Waits until runs are repaired, at most `wait_ms`. */
   async within(wait_ms: number, repaired: readonly Promise<void>[]): Promise<void> {
     if (repaired.length === 0) return;
     const timer = new AbortController();
@@ -170,7 +174,7 @@ export class RunKeeper {
     timer.abort();
   }
 
-  /** Repairs what a process left unfinished. @returns False while another process works in the directory. */
+  /** Completes the files of a run whose process is gone. @returns False while another process works in the directory. */
   async recover(run: KeptRun): Promise<boolean> {
     const { clock } = this.#options;
     let idle: IdleRun;
@@ -180,11 +184,11 @@ export class RunKeeper {
       if (error instanceof ServiceError && error.code === "conflict") return false;
       throw error;
     }
-    await settle(run, { idle, end: null, has_place: false }).finally(() => idle.close());
+    await completeLog(run, { idle, end: null, has_place: false }).finally(() => idle.close());
     run.checked = idle.place;
     await this.#publish(run, Infinity);
     run.record = idle.record;
-    await forgetUnlogged(run);
+    await clearMissingCommands(run);
     return true;
   }
 

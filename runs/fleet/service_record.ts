@@ -1,4 +1,4 @@
-/** `service.json`: what a server knows of its run besides the run's own files. */
+/** `service.json`: what a server stores about a run besides the run's own files. */
 
 import { ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
@@ -28,7 +28,7 @@ export interface ServiceRecord {
   learning_rate: number | null;
   /** Rates accepted while its process started, in order, that its log may lack after this event. */
   unlogged: { after_seq: number; rates: number[] } | null;
-  /** The cancel for which its process is killed: the log of a live run lacks it. */
+  /** The cancel for which its process is killed. The log of a live run lacks this command. */
   killed_for: CancelArguments | null;
 }
 

@@ -1,16 +1,16 @@
-/** Work with a time limit, which also ends when nobody waits for its answer any more. */
+/** Work with a time limit that its caller can also cancel. */
 
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 
 export interface WaitLimit {
   timeout_ms: number;
-  /** Aborts when nobody waits any more. */
+  /** Aborts when the caller does not want the answer any more. */
   signal: AbortSignal;
 }
 
 /**
- * Runs work whose signal aborts when the time is up or nobody waits any more.
+ * Runs work whose signal aborts when the time is up or the caller's signal aborts.
  *
  * @throws {ServiceError} `cancelled` with `details.is_late` when the time is up; the error of the work.
  */
@@ -24,7 +24,7 @@ export function withTimeout<T>(
   return withinTime({ ...limit, late }, work);
 }
 
-/** Like {@link withTimeout}, with the reason of the abort when the time is up. */
+/** Like {@link withTimeout}; when the time is up, `late` gives the reason of the abort. */
 export async function withinTime<T>(
   { timeout_ms, signal, clock, late }: WaitLimit & { clock: Clock; late: () => unknown },
   work: (signal: AbortSignal) => Promise<T>,

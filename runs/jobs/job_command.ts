@@ -1,2 +1,2 @@
-/** The argument that makes the program's entry a process of jobs. */
+/** The argument with which the program's entry runs as a process for jobs. */
 export const JOB_COMMAND = "job-process";

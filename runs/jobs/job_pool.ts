@@ -13,16 +13,16 @@ import {
   type JobTypes,
 } from "./job_table.ts";
 
-/** The most jobs that wait in a queue: each holds its request in memory. */
+/** The most jobs that wait in a queue. It is limited because the requests of waiting jobs are in memory. */
 export const MAX_WAITING_JOBS = 1000;
 
-/** Seconds after which a client that found a queue full may ask again. */
+/** After this many seconds a client that found a queue full may ask again. */
 export const RETRY_AFTER_SECONDS = 10;
 
-/** The most processes that wait for another job on the same files. */
+/** The most idle processes. Each waits for another job on the files of its last one. */
 const IDLE_PROCESSES = 2;
 
-/** The time for which a process waits for another job on the same files. */
+/** An idle process ends after this time. */
 const IDLE_MS = 30_000;
 
 export interface JobPoolOptions {
@@ -32,7 +32,7 @@ export interface JobPoolOptions {
   jobs?: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> };
 }
 
-/** A process without a job. It may read certain files, so only jobs on exactly these may take it. */
+/** A process without a job. Its permissions are for certain files, so only a job on exactly these can use it. */
 interface Idle {
   key: string;
   process: JobProcess;
@@ -77,7 +77,7 @@ export class JobPool implements JobRunner {
         return await this.#runOnce(name, request, either);
       } catch (error) {
         if (!(error instanceof ServiceError) || error.details.killed_by === undefined) throw error;
-        // A job only reads. Whoever killed its process, such as a system short of memory, may leave the next one alone.
+        // Another program, such as a system short of memory, killed the process. A job only reads, so it can be repeated.
         return await this.#runOnce(name, request, either);
       }
     });
@@ -115,7 +115,7 @@ export class JobPool implements JobRunner {
       this.#end(process);
     }
     this.#idle = [];
-    // A job that fails now ends its process in a later turn.
+    // The jobs that fail now end their processes after this turn of the event loop.
     await new Promise((resolve) => setTimeout(resolve));
     await Promise.all(this.#ending);
   }
@@ -128,7 +128,7 @@ export class JobPool implements JobRunner {
     return process;
   }
 
-  /** Keeps a process for the next job on its files; the oldest makes room. */
+  /** Keeps a process for the next job on its files. Ends the oldest idle process when there are too many. */
   #keep(key: string, process: JobProcess): void {
     const timer = setTimeout(() => {
       this.#idle = this.#idle.filter((idle) => idle.process !== process);

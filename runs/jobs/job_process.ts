@@ -1,4 +1,4 @@
-/** A child process that answers jobs, one at a time, as JSON lines: the server's side. */
+/** The server's side of a child process that answers jobs, one at a time, as JSON lines. */
 
 import { dirname } from "node:path";
 import { entryFlags } from "../../core/deno_flags.ts";
@@ -9,19 +9,19 @@ import type { JobLimits, JobName } from "./job_table.ts";
 /** The longest answer. */
 const MAX_ANSWER_BYTES = 64 << 20;
 
-/** The kept end of what a process writes to its standard error. */
+/** How much of the end of a process's standard error is kept. */
 const MAX_STDERR_CHARS = 4096;
 
-/** Time between two looks at a process's memory. */
+/** Time between two checks of a process's memory. */
 const LOOK_MS = 50;
 
-/** A job as it crosses the pipe. */
+/** A request for a job in the pipe. */
 export interface JobLine {
   name: JobName;
   request: unknown;
 }
 
-/** An answer as it crosses the pipe. */
+/** An answer in the pipe. */
 export type JobAnswerLine = { answer: unknown } | { error: ErrorRecord };
 
 export interface JobProcessOptions {
@@ -32,14 +32,14 @@ export interface JobProcessOptions {
   memory_bytes: number;
 }
 
-/** The path to grant: Deno's flag cannot express a comma, so of such a path the nearest folder without one. */
+/** The path to grant. Deno's flag cannot express a comma, so a path with one is replaced by its nearest folder without. */
 function grantable(path: string): string {
   return path.includes(",") ? grantable(dirname(path)) : path;
 }
 
 /**
  * The command of a process. Its JavaScript heap may take half of the memory; the runtime and buffers need the rest. A
- * compiled program cannot narrow its permissions, and takes V8's flags by a variable.
+ * compiled program cannot narrow its permissions, and reads V8's flags from an environment variable.
  */
 function jobCommand({ entry_url, reads, memory_bytes }: JobProcessOptions): Deno.Command {
   const heap = `--max-old-space-size=${Math.floor(memory_bytes / 2 ** 21)}`;
@@ -53,7 +53,7 @@ function jobCommand({ entry_url, reads, memory_bytes }: JobProcessOptions): Deno
   return new Deno.Command(Deno.execPath(), { args: ["run", ...flags, entry_url, JOB_COMMAND], ...pipes });
 }
 
-/** The most memory that a process has used; null where the system does not tell. */
+/** The most memory that a process has used; null on systems other than Linux. */
 async function peakBytes(pid: number): Promise<number | null> {
   if (Deno.build.os !== "linux") return null;
   const status = await Deno.readTextFile(`/proc/${pid}/status`).catch(() => "");
@@ -82,7 +82,7 @@ export class JobProcess {
   }
 
   /**
-   * Runs a job. After an error other than the job's own, the process is gone.
+   * Runs a job. After an error that is not the job's own, the process is gone.
    *
    * @throws {ServiceError} The job's own errors; `data_invalid` when it exceeded a limit; `internal` when the process
    * failed, with `details.killed_by` when another program killed it; the signal's reason.
@@ -92,12 +92,12 @@ export class JobProcess {
     { doing, limits, signal }: { doing: string; limits: JobLimits; signal: AbortSignal },
   ): Promise<JobAnswerLine> {
     signal.throwIfAborted();
-    const leave = () => this.#kill("left");
-    signal.addEventListener("abort", leave, { once: true });
+    const cancel = () => this.#kill("left");
+    signal.addEventListener("abort", cancel, { once: true });
     const timer = setTimeout(() => this.#kill("seconds"), limits.seconds * 1000);
     const watch = this.#watchMemory();
     try {
-      // A process that dies before it reads breaks the pipe; its silence is noticed below.
+      // A process that dies before it reads breaks the pipe. Then it has no answer, which is handled below.
       await this.#stdin.write(new TextEncoder().encode(`${JSON.stringify(line)}\n`)).catch(() => {});
       const text = await this.#readLine();
       if (text !== null) return JSON.parse(text);
@@ -105,7 +105,7 @@ export class JobProcess {
     } finally {
       clearTimeout(timer);
       watch.stop();
-      signal.removeEventListener("abort", leave);
+      signal.removeEventListener("abort", cancel);
     }
   }
 
@@ -179,7 +179,7 @@ export class JobProcess {
   }
 }
 
-/** The error of a job that nobody waits for. */
+/** The error of a job that ended with its pool. */
 export function cancelled(doing: string): ServiceError {
   return new ServiceError("cancelled", `Cannot ${doing}: the jobs were closed`);
 }

@@ -1,6 +1,6 @@
 /**
- * The jobs: work on a client's files that can be long or hostile. A job runs in a process of its own (`job_pool.ts`). A
- * new job is its types and its entry here, and its code in `job_work.ts`.
+ * The jobs: work on a client's files that can take long or be hostile. A job runs in a process of its own
+ * (`job_pool.ts`). A new job needs its types and its entry here, and its code in `job_work.ts`.
  */
 
 import type { DatasetCheck, DatasetCheckRequest } from "../datasets/check_dataset.ts";
@@ -14,7 +14,7 @@ import type { ServingPlan, ServingPlanRequest } from "../plan/plan_serving.ts";
 
 /** The check of an upload. */
 export interface UploadCheckRequest extends DatasetCheckRequest {
-  /** Of the file; it decides where the job waits. */
+  /** The size of the file, which decides about the queue of the job. */
   size_bytes: number;
 }
 
@@ -52,9 +52,9 @@ export type JobQueue = keyof typeof JOB_QUEUES;
 /** An upload above this size is a large one: its check takes about half a minute. */
 export const LARGE_UPLOAD_BYTES = 64 << 20;
 
-/** What the pool has to know of a job. */
+/** A job as the pool needs it. */
 export interface JobSpec<R> {
-  /** Where the job waits for a free process. */
+  /** The queue in which the job waits for a free process. */
   queue(request: R): JobQueue;
   /** Completes "Cannot …" in the refusal of a job that exceeds a limit. */
   doing: string;

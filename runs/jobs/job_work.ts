@@ -15,7 +15,7 @@ export const JOB_WORK: { readonly [N in JobName]: Work<N> } = {
   find_models: async (request) => (await import("../models/find_models.ts")).findModels(request),
   plan_run: async (request) => {
     const { planRequest } = await import("../plan/plan_request.ts");
-    // A configuration names files by path, and whoever reads them opens them so.
+    // A configuration names files by path, and their readers open them by path.
     return await withCheckedFiles(request.files, () => planRequest(request));
   },
   plan_serving: async (request) => (await import("../plan/plan_serving.ts")).planServing(request),

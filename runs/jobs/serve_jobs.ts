@@ -1,10 +1,10 @@
-/** A process of jobs: answers the requests on its standard input, one after the other. */
+/** A process for jobs: answers the requests on its standard input, one after the other. */
 
 import { errorRecord } from "../../core/errors.ts";
 import type { JobAnswerLine, JobLine } from "./job_process.ts";
 import { JOB_WORK } from "./job_work.ts";
 
-/** Answers until the input ends, which it also does when the server is gone. */
+/** Answers until the input ends, as it also does when the server is gone. */
 export async function serveJobs(): Promise<void> {
   const decoder = new TextDecoderStream() as unknown as TransformStream<Uint8Array, string>;
   let working = Promise.resolve(), rest = "";

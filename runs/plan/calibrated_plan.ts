@@ -2,7 +2,7 @@
 
 import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { formatBytes } from "../../core/text.ts";
-import { isHostPost, memoryPosts, type Plan } from "./plan.ts";
+import { isHostPost, memoryPosts, type Plan, UNKNOWN_BUDGET } from "./plan.ts";
 
 /** What was measured on the device. */
 export interface Measured {
@@ -56,7 +56,8 @@ export function overflow(
     : `it takes ${formatBytes(peak_bytes)} of the device's ${formatBytes(vram_budget_bytes!)}, as measured`;
   const dominant_posts = posts.filter(({ post }) => !isHostPost(post)).slice(0, NAMED_POSTS);
   const meta = {
-    ...{ overflow_bytes, vram_budget_bytes, ram_budget_bytes, dominant_posts, levers_applied, unlocks: [] },
+    ...{ overflow_bytes, ram_budget_bytes, dominant_posts, levers_applied, unlocks: [] },
+    vram_budget_bytes: vram_budget_bytes ?? UNKNOWN_BUDGET,
   };
   return { key: keyOfComponent(dominant_posts[0]?.post ?? "weights"), message, meta };
 }

@@ -70,4 +70,5 @@ Deno.test("what was measured is compared with the budget, to the byte", () => {
     levers_applied: ["micro_batch"],
   });
   assert.equal(overflow(plan({ updates: 1 }), true)!.meta.overflow_bytes, 0);
+  assert.equal(overflow(plan({ updates: 1 }, null), true)!.meta.vram_budget_bytes, 0);
 });

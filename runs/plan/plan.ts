@@ -181,12 +181,15 @@ export function isHostPost(post: string): boolean {
 /** The number of components in a refusal. */
 const NAMED_POSTS = 3;
 
+/** In the `meta` of insufficient memory, whose budgets are integers: the size of the device's memory is not known. */
+export const UNKNOWN_BUDGET = 0;
+
 /** The `meta` of insufficient memory for a plan without levers. */
 export function memoryMeta(memory: Pick<MemoryPlan, "bytes" | "host">, budget: MemoryBudget) {
   const [short] = exceededMemories(memory, budget), { vram_bytes, ram_bytes } = budget;
   return {
     overflow_bytes: short ? short.peak_bytes - short.budget_bytes : 0,
-    vram_budget_bytes: vram_bytes,
+    vram_budget_bytes: vram_bytes ?? UNKNOWN_BUDGET,
     ram_budget_bytes: ram_bytes,
     dominant_posts: memoryPosts(short ?? memory).slice(0, NAMED_POSTS),
     levers_applied: [],

@@ -29,7 +29,7 @@ export async function serveCalibration(
   const left = new AbortController();
   let work: Promise<void> | null = null;
   for await (const line of lines) {
-    // Another line says that nobody waits any more.
+    // Any further line cancels the measurement.
     if (work) break;
     const { id } = parseJson(line) as { id: number };
     send({ id, accepted: true, takes_effect: "now" });

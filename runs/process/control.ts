@@ -1,6 +1,6 @@
 /**
- * The control pipe: JSON lines in, JSON lines out. Every command is accepted or refused at once. Requests (evaluate,
- * generate) get a second answer with their result.
+ * The control pipe: commands come in as JSON lines, and answers go out as JSON lines. Every command is accepted or
+ * refused at once. Requests (evaluate, generate, chat) get a second answer with their result.
  */
 
 import { z } from "zod";
@@ -23,7 +23,7 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 const timeout_ms = z.number().positive().max(MAX_TIMEOUT_MS).optional();
 
-/** What else a message holds is checked when it is rendered. */
+/** Only the role is checked here; the other fields are checked when the message is rendered. */
 const message = chatMessageSchema.pick({ role: true }).loose();
 
 const commandSchema = z.discriminatedUnion("command", [
@@ -56,7 +56,7 @@ const commandSchema = z.discriminatedUnion("command", [
     adapter: z.boolean().default(true),
     timeout_ms,
   }),
-  // The server has checked what it asks.
+  // The server has checked the request already.
   z.strictObject({
     id,
     command: z.literal("chat"),
@@ -65,7 +65,7 @@ const commandSchema = z.discriminatedUnion("command", [
     adapter: z.boolean().default(true),
     timeout_ms,
   }),
-  // Nobody waits for the answer to this request any more.
+  // Cancels a request: its sender does not want the answer any more.
   z.strictObject({ id, command: z.literal("drop"), request: id }),
 ]);
 
@@ -74,7 +74,7 @@ type DropCommand = Extract<ReceivedCommand, { command: "drop" }>;
 export type ControlCommand = Exclude<ReceivedCommand, DropCommand>;
 export type EvaluateCommand = Extract<ControlCommand, { command: "evaluate" }>;
 export type GenerateCommand = Extract<ControlCommand, { command: "generate" }>;
-/** Its answers arrive as items, before the result null. */
+/** The events of its answer are sent as items; its result is null. */
 export type ChatCommand = Extract<ControlCommand, { command: "chat" }>;
 export type LiveRequest = EvaluateCommand | GenerateCommand | ChatCommand;
 
@@ -89,7 +89,7 @@ export type ControlMessage =
   | { id: string | number; error: ErrorRecord }
   /** All events up to this one are on disk. */
   | { durable_seq: number }
-  /** A server's run is about to train; the server answers {@link BEGIN}. */
+  /** A server's run is ready to train, and waits for {@link BEGIN}. */
   | { ready: true }
   /** The run could not start. */
   | { fatal: ErrorRecord };
@@ -103,7 +103,7 @@ export interface ControlPort {
 /** Commands that take effect between two updates, in order of arrival. */
 export type BoundaryCommand = Exclude<ControlCommand, LiveRequest>;
 
-/** A server's answer to `ready`: the run has every command that it accepted while the run started. */
+/** A server's answer to `ready`. All commands that the server accepted while the run started are in the pipe before it. */
 export const BEGIN = { begin: true } as const;
 
 export interface ControllerOptions {
@@ -112,7 +112,10 @@ export interface ControllerOptions {
   facts: () => RunFacts;
   /** Writes an accepted command into the log. Resolves when it is on disk: only then the command is acknowledged. */
   record: (event: CommandEvent) => Promise<void>;
-  /** Answers a request during training; the signal aborts at its time limit or the run's end. Items come first. */
+  /**
+   * Answers a request during training. `emit` sends an item before the result. The signal aborts at the time limit of the
+   * request or at the end of the run.
+   */
   ask: (command: LiveRequest, signal: AbortSignal, emit: (item: unknown) => void) => Promise<unknown>;
   /** A cancel with `at: "now"` arrived. */
   cancelNow: () => void;

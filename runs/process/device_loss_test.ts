@@ -50,7 +50,7 @@ Deno.test("the losses of a device count over all processes of a run", strict, as
       return [state, state_reason, warnings.map(({ message }) => message)];
     };
     const text = (n: number) =>
-      `the device was lost after update 1 (Cannot train: it is lost); engine ${n} of 3 takes its place and goes on ` +
+      `the device was lost after update 1 (Cannot train: it is lost); engine ${n} of 3 replaces it and continues ` +
       "after update 1";
     assert.deepEqual(await train(2, "new"), ["failed", "internal", [text(1), text(2)]]);
     assert.deepEqual(await train(2, "resume"), ["failed", "device_lost", [text(3)]]);

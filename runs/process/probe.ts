@@ -77,7 +77,7 @@ export async function startProbe(
 const checkpointsOf = ({ checkpoint, run }: ResolvedConfig) =>
   checkpoint?.directory ?? `${run.directory}/checkpoints`;
 
-/** The result of the run answers, or the checkpoint that the request names. */
+/** Answers a request with the checkpoint that it names, else with the run's result. */
 async function answer(
   live_request: LiveRequest,
   { read, openSession }: ProbeOptions,
@@ -115,7 +115,7 @@ async function answer(
 }
 
 /**
- * Another model or other data must not answer in the place of the run's, nor a damaged checkpoint.
+ * Refuses to answer with a model or data that have changed since the run trained, or with a damaged checkpoint.
  *
  * @throws {ServiceError} `conflict` naming the keys, `format_invalid` or `path_not_found`.
  */
@@ -123,7 +123,7 @@ async function checkRun(
   { command, checkpoint }: LiveRequest,
   { checkpoints, result, identity }: { checkpoints: string; result: string; identity: Identity },
 ): Promise<void> {
-  // One that does not exist is refused with the request.
+  // A checkpoint that does not exist is refused when the request is answered.
   if (checkpoint === undefined) {
     await doing(`read ${result}`, () => Deno.stat(result));
     await checkAdapter(result);

@@ -47,7 +47,7 @@ export interface StartRunOptions {
   control?: ControlPort;
   /** The id of the run that a server has prepared in the directory. Absent: this process makes one. */
   adopt?: string;
-  /** The learning rate that a command set for this run before it starts or goes on. Absent: none. */
+  /** The learning rate that a command set for this run before it starts or continues. Absent: none. */
   learning_rate?: number;
 }
 
@@ -203,7 +203,7 @@ async function begin(
   try {
     await supervisor.begin();
     if (options.adopt === undefined) await run.directory.commit();
-    // Only now: the run that --force replaces has been removed, and the new run can no longer be refused.
+    // This comes last: the run that --force replaces has been removed, and the new run can no longer be refused.
     await run.restoreBestAdapter(from);
     return supervisor;
   } catch (error) {
@@ -214,7 +214,7 @@ async function begin(
   }
 }
 
-/** The run has ended already: repeats the end of the log, and writes only a missing metrics file. */
+/** The process of a run that is completed already: it repeats the end of the log, and writes a missing metrics file. */
 async function replayEnd(
   run: LiveRun,
   prepared: PreparedRun,
@@ -293,6 +293,6 @@ async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): 
     `Cannot resume the run in ${path}: all of its checkpoints are damaged (${
       damaged.join(", ")
     }); start anew with ` +
-      "--force, or remove them to go on from the beginning",
+      "--force, or remove them to start from the beginning",
   );
 }

@@ -35,7 +35,7 @@ export interface SupervisorOptions {
   from: Checkpoint | null;
   clock: Clock;
   control?: ControlPort;
-  /** The id of a server's run: it stays when this process pauses or leaves it. */
+  /** The id of a server's run, which exists before this process and after its end; absent: the run is this process's. */
   adopt?: string;
   openSession: () => Promise<Session>;
 }
@@ -44,8 +44,8 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #run: LiveRun;
   readonly #controller: Controller | null;
-  /** Aborts when the run is to end at the next boundary. */
-  readonly #leave = new AbortController();
+  /** Aborts when the run is to be interrupted at the next boundary. */
+  readonly #interrupted = new AbortController();
   /** Aborts when the current update is to be discarded. */
   readonly #now = new AbortController();
   #session: Session | null = null;
@@ -97,20 +97,20 @@ export class Supervisor {
 
   /** Finishes the update and ends the run. */
   stop(): void {
-    this.#leave.abort(new ServiceError("cancelled", "Cannot go on: interrupted"));
+    this.#interrupted.abort(new ServiceError("cancelled", "Cannot go on: interrupted"));
   }
 
   /** Starts the engine and loads everything. @throws {ServiceError} Problems of the machine or the model. */
   async begin(): Promise<void> {
     const { prepared, from, adopt } = this.#options;
-    // The server has written the start of its run, but does not know the checkpoint.
+    // The server has written that its run starts. It does not know the checkpoint, so that is written here.
     if (adopt === undefined || from) {
       await this.#run.transition("starting", { checkpoint: from?.name ?? null });
     }
     for (const warning of prepared.warnings) this.#run.warn(warning);
     if (adopt !== undefined) this.#listen();
     await this.#openSession(from);
-    // What the server accepted for a starting run counts from the first update on.
+    // Commands that the server accepted while the run started take effect before the first update.
     if (adopt !== undefined) await this.#controller?.ready();
     await this.#run.transition("running", { checkpoint: from?.name ?? null });
     if (adopt === undefined) this.#listen();
@@ -118,25 +118,25 @@ export class Supervisor {
 
   #listen(): void {
     this.#controller?.listen().then(
-      () => this.#leaveUnwatched("it was closed"),
-      (error) => this.#leaveUnwatched(errorRecord(error).message),
+      () => this.#stopUncontrolled("it was closed"),
+      (error) => this.#stopUncontrolled(errorRecord(error).message),
     );
   }
 
   /**
-   * The other end of the control pipe is gone: nobody could pause or cancel this run any more. A server's run leaves at
-   * once, because the next server waits for its directory.
+   * Stops the run when its control pipe has ended, because nobody can pause or cancel it any more. A server's run also
+   * discards its update, because the next server waits for its directory.
    */
-  #leaveUnwatched(reason: string): void {
+  #stopUncontrolled(reason: string): void {
     if (this.#has_ended) return;
     this.#run.emit({
       kind: "log",
       level: "warning",
-      message: `the control pipe ended: ${reason}; the run leaves`,
+      message: `the control pipe ended: ${reason}; the run stops`,
     });
     this.stop();
     if (this.#options.adopt === undefined) return;
-    this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: the server left"));
+    this.#now.abort(new ServiceError("cancelled", "Cannot finish the update: the server is gone"));
   }
 
   /** Closes the session without training. */
@@ -153,7 +153,7 @@ export class Supervisor {
       end = await this.#trainThroughLosses();
     } catch (error) {
       const { code, message, details } = errorRecord(error);
-      // Another program took the device between two engines: nothing is wrong with the run.
+      // Another program took the device between the lost engine and the next one. That is no failure of the run.
       if (isDeviceTaken({ code, details })) {
         end = "interrupted";
         this.#run.emit({ kind: "log", level: "warning", message });
@@ -171,7 +171,7 @@ export class Supervisor {
       try {
         const end = await this.#loop();
         if (end === "completed") {
-          // The adapter that is saved takes the room of a request's.
+          // The adapter that is saved takes the memory of one for requests.
           await this.#controller?.close();
           await saveAdapters(this.#run, this.#session!.engine);
         }
@@ -192,13 +192,13 @@ export class Supervisor {
       engine,
       algorithm: this.#algorithm!,
       controller: this.#controller,
-      signal: this.#leave.signal,
+      signal: this.#interrupted.signal,
       now: this.#now.signal,
       keeps_when_left: this.#options.adopt !== undefined || this.#run.config.checkpoint !== undefined,
     }).run();
   }
 
-  /** A lost device loses adapter and moments: the run continues from its newest checkpoint. */
+  /** The adapter and the optimiser's state are lost with the device: the run continues from its newest checkpoint. */
   async #replaceEngine(reason: string): Promise<void> {
     const run = this.#run;
     const { update, learning_rate } = run.state, { device_losses } = run.directory.record;
@@ -215,8 +215,8 @@ export class Supervisor {
     run.warn({
       code: "device_lost",
       message:
-        `the device was lost after update ${update} (${reason}); engine ${device_losses} of ${MAX_DEVICE_LOSSES} takes ` +
-        `its place and goes on after update ${run.state.update}`,
+        `the device was lost after update ${update} (${reason}); engine ${device_losses} of ${MAX_DEVICE_LOSSES} ` +
+        `replaces it and continues after update ${run.state.update}`,
     });
     await this.#openSession(from);
     run.emit({
@@ -253,7 +253,7 @@ export class Supervisor {
     }
   }
 
-  /** Writes what graders say into the log, as long as the run trains. */
+  /** Writes the messages of graders into the log until the run ends. */
   async #passMessages({ messages }: Session): Promise<void> {
     for await (const message of messages) {
       if (this.#has_ended) return;
@@ -261,7 +261,7 @@ export class Supervisor {
     }
   }
 
-  /** An accepted command appears in the log at once, and in the state if it changes it. Resolves when it is on disk. */
+  /** Writes an accepted command into the log, and changes the state if the command does. Resolves when it is on disk. */
   #accept(event: CommandEvent): Promise<void> {
     this.#run.emit(event);
     const state =
@@ -283,7 +283,7 @@ export class Supervisor {
     try {
       const last = endEvent(run, ended, { reason, detail }), fall = fallWarning(last, run.config);
       const last_events: EventData[] = fall ? [{ kind: "warning", ...fall }, last] : [last];
-      // The log of a server's run goes on when the run does.
+      // The log of a server's run has more events when the run is resumed.
       const events = this.#options.adopt === undefined || hasEnded(ended) ? last_events : [];
       await run.transition(ended, { reason, detail }, events);
     } catch (unwritten) {

@@ -48,7 +48,7 @@ export class TrainingLoop {
     }
   }
 
-  /** All updates are done, or time or patience is used up. */
+  /** Whether the run is complete: all updates are done, the time is up, or it stops early. */
   #isFinished(): boolean {
     const { run, algorithm } = this.#options;
     const { evaluation } = run.config;
@@ -99,7 +99,7 @@ export class TrainingLoop {
     });
   }
 
-  /** Handles the commands since the last boundary. Once the end is certain no more are accepted. */
+  /** Handles the commands since the last boundary. When the run is about to end, no more commands are accepted. */
   async #boundary(): Promise<LoopEnd | null> {
     const { run, controller, keeps_when_left } = this.#options;
     while (true) {
@@ -199,7 +199,7 @@ export class TrainingLoop {
     return has_timed_rate || this.#secondsLeft() <= 0 && state.update < (updates ?? Infinity);
   }
 
-  /** Reports a failure once in the same words, for readers who see the log and not the trajectories. */
+  /** Logs a failure of an attempt, for readers who do not see the trajectories. An equal message is logged only once. */
   #reportFailure(of: string, failure: ScenarioFailure | null): void {
     if (failure === null || failure.message === this.#reported) return;
     this.#reported = failure.message;
@@ -222,7 +222,7 @@ export class TrainingLoop {
     }
   }
 
-  /** When no held-out attempt could be made the run fails. Keep the updates since its last checkpoint. */
+  /** Saves the updates since the last checkpoint before the run fails, because no held-out attempt could be made. */
   async #keepUpdates(error: unknown): Promise<void> {
     const { run } = this.#options;
     const is_broken = error instanceof ServiceError && error.code === "environment_failed";
@@ -238,10 +238,10 @@ export class TrainingLoop {
     const metric = algorithm.objective!, record = evaluationRecord(update, metric, result);
     const { best, patience_value } = state;
     const gainOver = (value: number) => gainOf(metric, { from: value, to: record.value });
-    // Among equals take the later one.
+    // Of two equal values the later one counts as the best.
     const is_best = !best || gainOver(best.value) >= 0;
     const is_gain = patience_value === null || gainOver(patience_value) > run.config.evaluation!.min_delta;
-    // On disk before any event says so.
+    // The file is on disk before an event names it.
     if (is_best) {
       await refuseForeignAdapter(run.config);
       const request = { adapter: POLICY, path: run.bestAdapterPath, peft_dir: null };

@@ -48,7 +48,7 @@ export class EventLog {
 
   /**
    * Opens or creates the log. Cuts off an incomplete last line, which a crash leaves; numbering continues after the
-   * last complete one.
+   * last complete one. What the log then holds is on disk.
    *
    * @throws {ServiceError} `format_invalid` when another line is invalid or out of order.
    */
@@ -57,6 +57,8 @@ export class EventLog {
       const place = await inspect(path, options.checked);
       const file = await Deno.open(path, { write: true, create: true });
       await file.truncate(place.offset);
+      // A killed process may have written its last events without flushing them.
+      await file.syncData();
       await file.seek(0, Deno.SeekMode.End);
       await syncDirectory(dirname(path));
       return new EventLog({ file, path }, place, options);

@@ -1,4 +1,4 @@
-/** What an index keeps of each line of a run's log. */
+/** The entries of an index: one for each line of a run's log. */
 
 import { OBSERVE_FORMAT, type ObservedUpdate } from "../../agent/results/observed.ts";
 import type { MetricsEvent, RunEvent } from "./event.ts";
@@ -13,7 +13,7 @@ interface SampleEntry {
   values: Record<string, number>;
 }
 
-/** The run is at this update. What the log has of later ones will be repeated and no longer counts. */
+/** The run continues from this update. It repeats the later updates of the log, whose events no longer count. */
 interface PositionEntry {
   kind: "position";
   update: number;
@@ -27,7 +27,7 @@ interface PlaceEntry {
   update: number;
 }
 
-/** What an index keeps of a line. */
+/** The entry of a line in an index. */
 export type LogEntry = { seq: number } & (SampleEntry | PositionEntry | PlaceEntry | { kind: "other" });
 
 /** The start of every line that an `EventLog` writes. */

@@ -3,15 +3,15 @@
 import { parseEvent } from "./event_log.ts";
 import { linesFrom } from "./log_lines.ts";
 
-/** The search ends at so many bytes, which a reader reads at once. */
+/** The search ends when so many bytes remain, because a reader reads these at once. */
 const SEARCH_BYTES = 1 << 16;
 
 /**
- * The offset of a line that is the one after an event, or lies a little before that. A binary search by bytes: it reads
- * some 64 KiB for each halving, however long the log is.
+ * The offset of the line after an event, or of a line shortly before it. A binary search by bytes, which reads about
+ * 64 KiB for each halving.
  *
  * @param seq The number of the event.
- * @param end An offset after the line that is looked for.
+ * @param end An offset after the event.
  */
 export async function offsetBefore(
   path: string,
@@ -28,7 +28,7 @@ export async function offsetBefore(
 
 /** The first event whose line begins after an offset; null without one. */
 async function eventAfter(path: string, offset: number): Promise<{ seq: number; start: number } | null> {
-  // The first line may have begun before.
+  // The offset may be inside a line, so the first piece is no complete line.
   let start: number | null = null;
   for await (const { line, end } of linesFrom(path, offset)) {
     const event = start === null ? null : parseEvent(line);

@@ -6,7 +6,7 @@ import type { ArtifactEvent, EndEvent, RunEvent, UpdateEvent } from "./event.ts"
 /** Bytes to read at a time, from the end backwards. */
 const PIECE_BYTES = 1 << 18;
 
-/** What the end of a log says of a run. */
+/** The facts about a run that are read from the end of its log. */
 export interface LogTail {
   /** The number of the last complete event; 0 for an empty log. */
   seq: number;
@@ -26,8 +26,8 @@ export interface LogTail {
 }
 
 /**
- * Reads a log backwards until it has met an event of each kind that a run begins with, or its beginning. An incomplete
- * last line is left out; a missing log is empty.
+ * Reads a log backwards until all facts are known, or to its start. An incomplete last line is skipped. A missing log
+ * counts as empty.
  */
 export async function lastEvents(path: string): Promise<LogTail> {
   const nothing = { state: null, metrics: {}, step: 0, summary: null, end: null, update: 0 };
@@ -39,7 +39,7 @@ export async function lastEvents(path: string): Promise<LogTail> {
       tail.end = event.kind === "end" ? event : null;
       is_last = false;
     }
-    // A resumed run goes on from its checkpoint, which may be before its last update.
+    // A resumed run continues from its checkpoint, which may be older than its last update.
     if (event.kind === "state" || event.kind === "update") update ??= event.update;
     if (event.kind === "state") tail.state ??= event;
     if (event.kind === "update") tail.summary ??= event;

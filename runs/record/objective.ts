@@ -9,7 +9,7 @@ interface Evaluated {
 /** A metric of {@link OBJECTIVES}. */
 export interface ObjectiveFacts {
   higher_is_better: boolean;
-  /** A share of attempts, from 0 to 1, whatever algorithm made them; else the mean of an algorithm's loss. */
+  /** Whether it is a share of attempts, from 0 to 1, which algorithms have in common; else it is a mean loss. */
   is_rate: boolean;
   /** In words. */
   label: string;

@@ -164,6 +164,6 @@ export interface RunRecord {
   error: { reason: FailureReason; detail: string; update: number } | null;
   /** False once a wall-clock limit had an effect or a hosted service answered. */
   deterministic: boolean;
-  /** How often the run lost its device and went on; absent: never. */
+  /** How often the run lost its device and continued; absent: never. */
   device_losses?: number;
 }

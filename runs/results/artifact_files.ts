@@ -27,9 +27,9 @@ export function trajectoryFiles(directory: string): Promise<PackedFile[]> {
   );
 }
 
-/** The event log of a run directory. */
-export function eventsFile(directory: string): Promise<Content | null> {
-  return fileContent(eventsPathOf(directory), "line");
+/** The event log of a run directory. @param most The bytes of it that are on disk; absent: all. */
+export function eventsFile(directory: string, most?: number): Promise<Content | null> {
+  return fileContent(eventsPathOf(directory), "line", most);
 }
 
 /** The events of a run directory for people. */

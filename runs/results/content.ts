@@ -38,8 +38,13 @@ export function textContent(
  * The bytes that a file has now; null when there is no such regular file.
  *
  * @param ends `line`: only complete lines, for a file that a process appends to.
+ * @param most The most bytes, from the start.
  */
-export async function fileContent(path: string, ends: "file" | "line" = "file"): Promise<Content | null> {
+export async function fileContent(
+  path: string,
+  ends: "file" | "line" = "file",
+  most = Infinity,
+): Promise<Content | null> {
   let file: RegularFile;
   try {
     file = await openRegularFile(path);
@@ -48,7 +53,8 @@ export async function fileContent(path: string, ends: "file" | "line" = "file"):
     throw error;
   }
   using _closing = file;
-  const { size, mtime, ino, dev } = await file.stat();
+  const { mtime, ino, dev, ...info } = await file.stat();
+  const size = Math.min(info.size, most);
   const size_bytes = ends === "line" ? await endOfLines(file, size) : size,
     modified_ms = mtime.getTime();
   const identity = `${dev}-${ino}`;

@@ -94,7 +94,7 @@ export const HEALTH_RULES: readonly HealthRule[] = [
     level: "critical",
     advice:
       "The model stops using its tools, which comes before a collapse. Lower training.lr or set agent.max_update_kl, " +
-      "and go on from a checkpoint before the fall.",
+      "and continue from a checkpoint before the fall.",
   },
   {
     rule: "malformed_calls",
@@ -326,7 +326,7 @@ export const HEALTH_RULES: readonly HealthRule[] = [
     threshold: 0.05,
     level: "warning",
     advice:
-      'The held-out loss rises while training goes on: the run overfits. Keep the best adapter (output.adapter = "best"), ' +
+      'The held-out loss rises while training continues: the run overfits. Keep the best adapter (output.adapter = "best"), ' +
       "set evaluation.patience, or take fewer epochs.",
   },
   {

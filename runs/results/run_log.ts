@@ -13,6 +13,8 @@ import { eventEntry, type LogEntry, observedEntry } from "../record/log_entry.ts
 export interface RunLog {
   run: string;
   path: string;
+  /** The offset that ends what may be read, because more may not be on disk yet. Absent: the file's end. */
+  end?: number | undefined;
   /** Incomplete lines are left out and counted; else one ends the log, because the log's writer cuts it off. */
   skips_damaged: boolean;
   /** The entry of a line; null when it is damaged. @param n Counts the lines from 1. */
@@ -23,14 +25,16 @@ export interface RunLog {
 interface RunPlaces {
   /** The run directory; null when only trajectories are there. */
   directory: string | null;
+  /** The bytes of its event log that may be read; absent: all. */
+  log_bytes?: number;
   /** The observe directory. */
   trajectories: string | null;
 }
 
 /** The event log of a run, else the index of its observe directory; null when there is neither. */
-export function runLogOf(run: string, { directory, trajectories }: RunPlaces): RunLog | null {
+export function runLogOf(run: string, { directory, log_bytes, trajectories }: RunPlaces): RunLog | null {
   if (directory !== null) {
-    return { run, path: eventsPathOf(directory), skips_damaged: false, entryOf: eventEntry };
+    return { run, path: eventsPathOf(directory), end: log_bytes, skips_damaged: false, entryOf: eventEntry };
   }
   if (trajectories === null) return null;
   return { run, path: join(trajectories, OBSERVE_INDEX), skips_damaged: true, entryOf: observedEntry };
@@ -45,7 +49,7 @@ export interface LogLinePlace {
 /**
  * The events at places of an event log.
  *
- * @throws {ServiceError} `format_invalid` when another event is there: the log was replaced meanwhile.
+ * @throws {ServiceError} `format_invalid` when another event is there, because the log was replaced.
  */
 export async function* readEventsAt<K extends RunEvent["kind"]>(
   path: string,

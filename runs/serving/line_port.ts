@@ -1,4 +1,4 @@
-/** Calls (`core/rpc.ts`) over two byte streams, as a JSON line for each message. */
+/** A port for the calls of `core/rpc.ts` over two byte streams; each message is a line of JSON. */
 
 import type { RpcPort } from "../../core/rpc.ts";
 
@@ -9,7 +9,7 @@ export interface LinePort extends RpcPort {
 }
 
 /**
- * @param write Writes a line with its end; may be asynchronous inside, but keeps the order.
+ * @param write Writes a line, which has its line break. It may return before the line is written, but keeps the order.
  */
 export function linePort(input: ReadableStream<Uint8Array>, write: (line: string) => void): LinePort {
   const listeners: ((event: MessageEvent) => void)[] = [];
@@ -22,17 +22,17 @@ export function linePort(input: ReadableStream<Uint8Array>, write: (line: string
   };
 }
 
-/** Writes text to standard output; a reader that is gone is noticed at the end of the input. */
+/** Writes text to standard output. Errors are ignored: when the reader is gone, the input ends too. */
 export function writeOutput(text: string): void {
   const bytes = new TextEncoder().encode(text);
   try {
     for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
   } catch {
-    // The input ends too.
+    // The reader is gone.
   }
 }
 
-/** Passes on the messages of a stream. What is no message, such as a library's notice, is left out. */
+/** Passes on the messages of a stream. Lines that are no messages, such as a library's notice, are skipped. */
 async function read(input: ReadableStream<Uint8Array>, receive: (message: unknown) => void): Promise<void> {
   const decoder = new TextDecoder();
   let parts: string[] = [];
@@ -47,7 +47,7 @@ async function read(input: ReadableStream<Uint8Array>, receive: (message: unknow
       }
     }
   } catch {
-    // A broken pipe is its end.
+    // A broken pipe counts as the end of the stream.
   }
 }
 

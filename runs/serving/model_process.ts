@@ -14,13 +14,13 @@ import { Watchdog } from "./watchdog.ts";
 /** The time for a process to load its model. */
 export const LOAD_MS = 600_000;
 
-/** The longest silence of a process that answers chats: it says nothing while it computes a prompt. */
+/** The longest time without a message from a process that answers chats. It sends none while it computes a prompt. */
 export const SILENCE_MS = 300_000;
 
 /** The time for a process to free the device and end. */
-export const LEAVE_MS = 15_000;
+export const SHUTDOWN_MS = 15_000;
 
-/** The kept end of what the process writes to its standard error. */
+/** How much of the end of its standard error is kept. */
 const MAX_STDERR_CHARS = 8192;
 
 /** How a process ended. */
@@ -31,7 +31,7 @@ export interface ModelProcessEnd {
   reason: string;
 }
 
-/** A process that exceeds a time limit is killed: nobody waits for it for ever. */
+/** A process with a served model. It is killed when it exceeds a time limit. */
 export class ModelProcess {
   /** Resolves when the process is gone. */
   readonly ended: Promise<ModelProcessEnd>;
@@ -40,10 +40,10 @@ export class ModelProcess {
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
   readonly #clock: Clock;
   readonly #watchdog: Watchdog;
-  /** Ends the wait for it to leave. */
+  /** Aborts when the process is gone: ends the wait of {@link shutDown}. */
   readonly #gone = new AbortController();
-  #is_leaving = false;
-  /** Why it was killed; null when it was not, or for a reason of the caller. */
+  #is_shutting_down = false;
+  /** The time limit for which it was killed; null when it was not killed, or when the caller killed it. */
   #fault: string | null = null;
 
   private constructor(process: Deno.ChildProcess, clock: Clock) {
@@ -64,7 +64,8 @@ export class ModelProcess {
   }
 
   /**
-   * Starts the process. It dies with this one where the system can do that; elsewhere it then leaves by itself.
+   * Starts the process. When the server dies, the system kills the process; where the system cannot, the process ends
+   * when it reads the end of its input.
    *
    * @throws {ServiceError} `internal` when the program cannot be started.
    */
@@ -80,7 +81,7 @@ export class ModelProcess {
     }
   }
 
-  /** Loads the base. Killed after {@link LOAD_MS}. */
+  /** Loads the base. The process is killed after {@link LOAD_MS}. */
   async load(base: LoadedBase): Promise<ModelFacts> {
     this.#watchdog.limit(LOAD_MS);
     const facts = await this.#client.call("load", base);
@@ -88,18 +89,18 @@ export class ModelProcess {
     return facts;
   }
 
-  /** Answers a chat. A process that is silent for {@link SILENCE_MS} while somebody waits is killed. */
+  /** Answers a chat. A process that sends nothing for {@link SILENCE_MS} while a chat is open is killed. */
   async *chat(chat: ServedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
     if (this.#client.waiting === 0) this.#watchdog.heard();
     yield* this.#client.stream("chat", chat, signal);
   }
 
-  /** Closes its pipe: it destroys the device and ends. Killed after {@link LEAVE_MS}. */
-  leave(): void {
-    if (this.#is_leaving) return;
-    this.#is_leaving = true;
+  /** Closes its pipe, so that it destroys the device and ends. It is killed after {@link SHUTDOWN_MS}. */
+  shutDown(): void {
+    if (this.#is_shutting_down) return;
+    this.#is_shutting_down = true;
     this.#input.close().catch(() => {});
-    this.#clock.sleep(LEAVE_MS, this.#gone.signal).then(() => this.#end("it does not leave"), () => {});
+    this.#clock.sleep(SHUTDOWN_MS, this.#gone.signal).then(() => this.#end("it does not end"), () => {});
   }
 
   /** Ends it at once. */
@@ -123,7 +124,7 @@ export class ModelProcess {
     this.#client.fail(
       new ServiceError("internal", `Cannot answer: the process that serves the model ${why}`),
     );
-    this.leave();
+    this.shutDown();
     const { code, signal } = await this.#process.status;
     this.kill();
     this.#watchdog.close();

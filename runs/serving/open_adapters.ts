@@ -12,7 +12,7 @@ interface OpenAdapter {
   users: number;
 }
 
-/** Opens adapters when they are needed, at most `limit` at a time; the base model stays as it is. */
+/** Opens adapters when they are needed. At most `limit` are open at a time. */
 export class OpenAdapters {
   /** By file, the one that was used longest ago first. */
   readonly #open = new Map<string, OpenAdapter>();
@@ -20,13 +20,13 @@ export class OpenAdapters {
   readonly #limit: number;
   #opened = 0;
 
-  /** @param limit At least the number of answers at a time. */
+  /** @param limit At least the number of answers at a time: each may need its own adapter. */
   constructor(engine: EngineClient, limit: number) {
     this.#engine = engine;
     this.#limit = limit;
   }
 
-  /** Runs work with the engine's name of an adapter, which stays open meanwhile; null is the base model. */
+  /** Runs work with the engine's name of an adapter, which stays open until the work ends; null is the base model. */
   async *use<T>(
     file: AdapterFile | null,
     work: (adapter: string | null) => AsyncGenerator<T, void>,
@@ -34,7 +34,7 @@ export class OpenAdapters {
     if (!file) return yield* work(null);
     const key = `${file.path} ${file.version}`;
     const adapter = this.#open.get(key) ?? this.#add(file);
-    // The map keeps the order of insertion.
+    // Inserting it again makes it the newest of the map.
     this.#open.delete(key);
     this.#open.set(key, adapter);
     adapter.users++;
@@ -50,7 +50,7 @@ export class OpenAdapters {
     }
   }
 
-  /** Opens a file. That of a checkpoint is verified with the rest of the checkpoint. */
+  /** Opens a file after its check. A checkpoint's adapter is checked with the other files of the checkpoint. */
   #add({ path, checkpoint }: AdapterFile): OpenAdapter {
     const closing = this.#open.size >= this.#limit ? this.#closeOldest() : Promise.resolve();
     const name = `served_${++this.#opened}`;

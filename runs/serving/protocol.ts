@@ -12,9 +12,9 @@ export interface ServedRun {
 /** An adapter's file. */
 export interface AdapterFile {
   path: string;
-  /** Differs when the file is another one. */
+  /** Changes when the file is replaced or written. */
   version: string;
-  /** The folder of the checkpoint that it belongs to, whose bytes are verified; null for the result of a run. */
+  /** The folder of its checkpoint, whose bytes are verified; null for the result of a run. */
   checkpoint: string | null;
 }
 
@@ -41,7 +41,7 @@ export interface ServedChat {
   recording: RecordingPlace | null;
 }
 
-/** The methods of the process. `load` comes first, and once. */
+/** The methods of the process. `load` is called first, and only once. */
 export interface ModelMethods extends RpcMethods {
   load(request: LoadedBase, signal: AbortSignal): Promise<ModelFacts>;
   chat(request: ServedChat, signal: AbortSignal): AsyncGenerator<ChatEvent, null, void>;

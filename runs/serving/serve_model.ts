@@ -1,4 +1,4 @@
-/** The process that serves a model: it has the engine with the base, opens adapters, and answers chats. */
+/** The process that serves a model: it starts the engine, loads the base, opens adapters, and answers chats. */
 
 import { loadRunConfig } from "../../config/check/load.ts";
 import { templateVariables } from "../../config/check/own_section.ts";
@@ -24,7 +24,7 @@ import type { LinePort } from "./line_port.ts";
 import { OpenAdapters } from "./open_adapters.ts";
 import type { LoadedBase, ModelMethods, RecordingPlace, ServedChat, ServedRun } from "./protocol.ts";
 
-/** Runs of which template, tokenizer and variables are kept. */
+/** The number of runs whose template, tokenizer and variables are kept. */
 const KEPT_RUNS = 8;
 
 export interface ServeModelOptions {
@@ -64,7 +64,7 @@ interface Loaded {
   fingerprint: string;
 }
 
-/** A run as its folder describes it. */
+/** What is read from a run's folder. */
 interface ReadRun {
   model: RunConfig["model"];
   parts: ModelParts;
@@ -157,7 +157,7 @@ class ModelServer {
  * `path_not_found` when the path of one has become a link.
  */
 async function readRun(directory: string): Promise<ReadRun> {
-  // Its data may be gone.
+  // Serving needs no data files, so they are allowed to be gone.
   const { config } = await loadRunConfig(`${directory}/${PROCESS_CONFIG}`, { check_paths: false });
   const files = await clientFiles(config, MODEL_INPUTS);
   return await withCheckedFiles(files, async () => {
@@ -168,7 +168,7 @@ async function readRun(directory: string): Promise<ReadRun> {
   });
 }
 
-/** A value by key, made once; what failed is made again. */
+/** A value by key. It is made once; after a failure, the next call makes it again. */
 function kept<T>(values: Map<string, Promise<T>>, key: string, make: () => Promise<T>): Promise<T> {
   const known = values.get(key);
   if (known) return known;

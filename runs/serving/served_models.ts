@@ -21,7 +21,7 @@ export interface ServedModel {
   adapter: AdapterPlace | null;
 }
 
-/** Where an adapter lies. */
+/** The place of an adapter's file. */
 type AdapterPlace = Pick<AdapterFile, "path" | "checkpoint">;
 
 /** Finds a model; null when there is no such run or checkpoint. */
@@ -79,7 +79,7 @@ type BaseModel = Pick<ResolvedConfig["model"], "path" | "device" | "webgpu" | "c
 
 const base_models = new WeakMap<KeptRun, Promise<BaseModel>>();
 
-/** How the base of a run is loaded, with the real path of its file: a link that a client named may lead elsewhere now. */
+/** How the base of a run is loaded. Its path has no links, because a link that a client named may lead elsewhere now. */
 export function baseModel(run: KeptRun): Promise<BaseModel> {
   let model = base_models.get(run);
   if (!model) {
@@ -96,7 +96,7 @@ export function baseKey({ path, device, webgpu, compute, kv }: BaseModel): strin
   return JSON.stringify([path, device, webgpu, compute, kv]);
 }
 
-/** What serving a run needs: for the longest context and the largest adapter of the runs with its base. */
+/** What serving a run needs, for the longest context and the largest adapter of all runs with the same base. */
 export function servingDemand(
   run: KeptRun,
   { model: { path, compute, kv }, others }: { model: BaseModel; others: readonly KeptRun[] },
@@ -111,7 +111,7 @@ export function servingDemand(
   };
 }
 
-/** Whether a base that was planned for a demand can serve a run as well. */
+/** Whether a loaded base is large enough for the context and the adapter of a run. */
 export function canServe(
   { max_context, rank }: { max_context: number; rank: number },
   run: KeptRun,

@@ -1,4 +1,4 @@
-/** Serves the models of a server's runs: from the process of a run that is live, else from one process for one base. */
+/** Serves the models of a server's runs: a live run answers in its own process, other runs in one process for one base. */
 
 import { join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
@@ -30,7 +30,7 @@ import { SERVING_COMMAND } from "./serving_command.ts";
 /** Requests that are answered or wait at a time; more are refused. */
 export const MAX_CHATS = 64;
 
-/** The time for the process of a run to start or to leave before a chat about the run is refused. */
+/** How long a chat waits for a process of its run that is starting or ending before it is refused. */
 export const SETTLE_MS = 20_000;
 
 /** A name for a client's list. */
@@ -55,7 +55,7 @@ export interface ServingOptions {
   log: (line: Record<string, unknown>) => void;
 }
 
-/** A process, its base and its chats. */
+/** A process with its loaded base and the state of its chats. */
 interface Base {
   key: string;
   process: ModelProcess;
@@ -63,12 +63,13 @@ interface Base {
   max_context: number;
   /** The largest rank of its adapters. */
   rank: number;
-  /** Chats that are answered or wait. */
+  /** The number of chats that are answered or wait. */
   chats: number;
   /** Aborts the wait for idleness. */
   idle: AbortController;
-  is_leaving: boolean;
-  /** Resolves when the process is gone and the device given back. */
+  /** Whether it accepts no more chats, because the process is to end. */
+  is_draining: boolean;
+  /** Resolves when the process is gone and the device is free. */
   gone: Promise<void>;
 }
 
@@ -98,7 +99,7 @@ interface NewBase extends Pick<Base, "key">, Pick<LoadedBase, "load"> {
 export class Serving {
   readonly #options: ServingOptions;
   #base: Base | null = null;
-  /** Starts and ends of processes, one after the other. */
+  /** The starts and ends of processes, which are done one after the other. */
   #changing: Promise<unknown> = Promise.resolve();
   #chats = 0;
 
@@ -111,7 +112,7 @@ export class Serving {
     return this.#base !== null;
   }
 
-  /** Resolves when the process that there is now is gone. */
+  /** Resolves when the present process, if there is one, is gone. */
   async unloaded(): Promise<void> {
     await this.#base?.gone;
   }
@@ -130,7 +131,7 @@ export class Serving {
   }
 
   /**
-   * Answers a request. The first event comes when sampling has begun; leaving the iteration cancels it.
+   * Answers a request. The first event comes when sampling has begun. Ending the iteration early cancels the request.
    *
    * @throws {ServiceError} `device_unavailable` with `details.retry_after_seconds`: another base is in use, a run or a
    * probe has the device, or too many requests wait. `path_not_found`: the model has no adapter, or its file is gone.
@@ -153,7 +154,7 @@ export class Serving {
     }
   }
 
-  /** A run may be deleted while a chat about it goes on: what that recorded ends with the run. */
+  /** Removes the recorded conversations of a run that was deleted while a chat about it was answered. */
   async #forgetDeleted({ run }: ServedModel): Promise<void> {
     const { recordings, fleet } = this.#options;
     if (recordings !== null && !fleet.hasFolder(run.id)) {
@@ -182,10 +183,10 @@ export class Serving {
     }
   }
 
-  /** Waits for a run's process that is being started or that leaves. */
+  /** Waits while a run's process is being started or is ending. */
   async #settled({ run }: ServedModel, signal: AbortSignal): Promise<void> {
     const { clock, fleet: { device } } = this.#options;
-    const late = () => busy("Cannot answer: the run's process is still leaving; try again later");
+    const late = () => busy("Cannot answer: the run's process is still starting or ending; try again later");
     const patience = { timeout_ms: SETTLE_MS, signal, clock, late };
     await withinTime(patience, (either) => abortable(untilSettled(run, device), either));
   }
@@ -200,11 +201,12 @@ export class Serving {
       signal.throwIfAborted();
       const { directory } = model.run, adapter = await adapterOf(model);
       const chat = { request, run: { directory }, adapter, recording: this.#place(model) };
-      // Requests that wait when the device is wanted get a time to ask again; those that run have until it is overdue.
+      // When the device is wanted, requests that wait are refused with a time to ask again. Those in progress may
+      // continue until the loan is overdue.
       const either = AbortSignal.any([signal, base.loan.overdue]);
       yield* base.process.chat(chat, either);
     } catch (error) {
-      // The process was asked to end, or killed: the reason is the loan's.
+      // The process was killed because the loan is overdue: that is the reason for the client.
       if (base.loan.overdue.aborted && !signal.aborted) throw base.loan.overdue.reason;
       throw error;
     } finally {
@@ -212,7 +214,7 @@ export class Serving {
     }
   }
 
-  /** The process with a model's base, for one more chat. A client that leaves waits no longer. */
+  /** The process with a model's base, with one more chat counted. @throws The signal's reason when the client disconnects. */
   async #taken(model: ServedModel, signal: AbortSignal): Promise<Base> {
     const taking = this.#exclusively(() => this.#baseOf(model));
     try {
@@ -225,7 +227,7 @@ export class Serving {
 
   #release(base: Base): void {
     base.chats--;
-    if (base.chats === 0) this.#rest(base);
+    if (base.chats === 0) this.#afterLastChat(base);
   }
 
   #place({ name, run }: ServedModel): RecordingPlace | null {
@@ -239,24 +241,24 @@ export class Serving {
     return done;
   }
 
-  /** The process with a model's base; one that is idle with another base makes room. It counts one more chat. */
+  /** Like {@link #taken}. Ends an idle process with another base, and starts one with this base where there is none. */
   async #baseOf({ run }: ServedModel): Promise<Base> {
     const model = await baseModel(run), key = baseKey(model), known = this.#base;
-    if (known && known.key === key && canServe(known, run) && !known.is_leaving) {
+    if (known && known.key === key && canServe(known, run) && !known.is_draining) {
       known.idle.abort();
       known.chats++;
       return known;
     }
     if (known && known.chats > 0) {
       throw busy(
-        known.is_leaving
+        known.is_draining
           ? "Cannot answer: the device is wanted for a run; try again later"
           : "Cannot answer: another model is being served; try again later",
       );
     }
     const demand = servingDemand(run, { model, others: this.#options.fleet.list() });
     const plan = await this.#options.plan(demand);
-    if (known) await this.#leave(known);
+    if (known) await this.#unload(known);
     const { device, webgpu } = model;
     const load = { device: { device, webgpu }, ...servedSizes(demand, plan) };
     // The process outlives the request that starts it.
@@ -278,13 +280,13 @@ export class Serving {
     }
     const gone = process.ended.then(({ code, reason }) => {
       if (this.#base === base) this.#base = null;
-      base.is_leaving = true;
+      base.is_draining = true;
       base.idle.abort();
       if (code !== 0) log({ level: "warning", message: `The process that serves models ended: ${reason}` });
       loan.release();
     });
     const idle = new AbortController(), { max_context } = load;
-    const base: Base = { key, process, loan, max_context, rank, chats: 1, idle, is_leaving: false, gone };
+    const base: Base = { key, process, loan, max_context, rank, chats: 1, idle, is_draining: false, gone };
     this.#base = base;
     whenAborted(loan.wanted, () => this.#drain(base));
     whenAborted(loan.overdue, () => process.kill());
@@ -292,7 +294,7 @@ export class Serving {
       await process.load({ run: { directory: run.directory }, load, adapters: runs_folder });
     } catch (error) {
       base.chats = 0;
-      await this.#leave(base);
+      await this.#unload(base);
       if (loan.wanted.aborted) throw loan.wanted.reason;
       throw error;
     }
@@ -300,20 +302,20 @@ export class Serving {
     return base;
   }
 
-  /** The device is wanted: takes no more chats, and leaves after the last. */
+  /** Accepts no more chats, and ends the process after the last one, because the device is wanted. */
   #drain(base: Base): void {
-    base.is_leaving = true;
+    base.is_draining = true;
     base.idle.abort();
-    if (base.chats === 0) base.process.leave();
+    if (base.chats === 0) base.process.shutDown();
   }
 
-  /** After its last chat: leaves at once when the device is wanted, else after the idle time. */
-  #rest(base: Base): void {
-    if (base.is_leaving) return base.process.leave();
+  /** Ends the process after its last chat: at once when the device is wanted, else after the idle time. */
+  #afterLastChat(base: Base): void {
+    if (base.is_draining) return base.process.shutDown();
     base.idle = new AbortController();
     const { clock, idle_seconds } = this.#options;
     clock.sleep(idle_seconds * 1000, base.idle.signal).then(() =>
-      this.#exclusively(() => this.#leaveIdle(base))
+      this.#exclusively(() => this.#unloadIdle(base))
     )
       .catch((error) => {
         if (!base.idle.signal.aborted) {
@@ -322,25 +324,25 @@ export class Serving {
       });
   }
 
-  async #leaveIdle(base: Base): Promise<void> {
-    if (base.chats === 0 && !base.idle.signal.aborted) await this.#leave(base);
+  async #unloadIdle(base: Base): Promise<void> {
+    if (base.chats === 0 && !base.idle.signal.aborted) await this.#unload(base);
   }
 
-  async #leave(base: Base): Promise<void> {
-    base.is_leaving = true;
+  async #unload(base: Base): Promise<void> {
+    base.is_draining = true;
     base.idle.abort();
-    base.process.leave();
+    base.process.shutDown();
     await base.gone;
   }
 }
 
-/** Calls back when a signal aborts, or at once when it has. */
+/** Calls a function when a signal aborts, or at once if it has aborted already. */
 function whenAborted(signal: AbortSignal, callback: () => void): void {
   if (signal.aborted) callback();
   else signal.addEventListener("abort", callback, { once: true });
 }
 
-/** A live run answers about itself, without the device lease. */
+/** A chat that a live run answers in its own process, without the device lease. */
 async function* liveChat(
   { name, run, part }: ServedModel,
   request: ChatRequest,

@@ -1,10 +1,10 @@
-/** Detects a process that has open requests and sends nothing for too long. */
+/** Detects a process that sends nothing for too long although it has open requests. */
 
 import type { Clock } from "../../core/clock.ts";
 
 export interface WatchdogOptions {
   clock: Clock;
-  /** Whether somebody waits for the process now. */
+  /** Whether the process has open requests now. */
   isAsked: () => boolean;
   /** Called once, after a silence longer than the limit. */
   silent: (seconds: number) => void;
@@ -21,7 +21,7 @@ export class Watchdog {
     this.#options = options;
   }
 
-  /** Begins the silence anew with a limit. */
+  /** Sets the limit, and starts to count the silence anew. */
   limit(limit_ms: number): void {
     this.#limit_ms = limit_ms;
     this.heard();
@@ -30,7 +30,7 @@ export class Watchdog {
     this.#watch(this.#timer.signal);
   }
 
-  /** The process has said something, or is asked after a time without requests. */
+  /** Starts to count the silence anew: the process has sent something, or gets a request after it had none. */
   heard(): void {
     this.#heard_ms = this.#options.clock.monotonic_ms();
   }

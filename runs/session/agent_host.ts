@@ -65,13 +65,13 @@ export interface AgentHostOptions {
   settings: RolloutSettings | null;
   engine: EngineClient;
   chat: ChatFormat;
-  /** What chats are rendered with. */
+  /** The template and tokenizer with which chats are rendered. */
   model: ChatModel;
   /** The engine's longest sequence in tokens: `training.ctx`. */
   max_context: number;
   /** Null like `settings`. */
   environment: EnvironmentFactory | null;
-  /** In the order in which they are asked. Evaluations ask those only that grade them, whatever grades training. */
+  /** In the order in which they are called. Evaluations call only those that grade evaluations. */
   graders: readonly Grader[];
   clock: Clock;
 }

@@ -80,7 +80,7 @@ async function passMessages({ messages }: ConfiguredWorld, port: RpcPort): Promi
 export interface AgentClient {
   host: AgentHost;
   client: RpcClient<AgentMethods>;
-  /** See `ConfiguredWorld.messages`; whoever closes the client closes them. */
+  /** See `ConfiguredWorld.messages`. They must be closed with the client. */
   messages: AsyncQueue<string>;
 }
 

@@ -162,7 +162,7 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   const port = agent_worker.connect(start, [engine.port()]);
   const { host, client, messages } = agentClient(port);
   agent_worker.failed.then((error) => client.fail(error));
-  // The agent worker waits at its own port to the engine, where nobody answers any more.
+  // The agent worker waits for answers at its own port to the engine, which will not come.
   engine.failed.then((error) => client.fail(error));
   return {
     engine: engine.client,

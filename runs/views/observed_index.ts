@@ -8,7 +8,7 @@ import { Pauses } from "./pauses.ts";
 /** Bytes of lines that are read without a pause. */
 const PAUSE_BYTES = 1 << 17;
 
-/** Bytes at the start of an index, with the time of its first update: they tell it from the index of another run. */
+/** Bytes at the start of an index. They have the time of its first update, by which another run's index is recognised. */
 const SIGN_BYTES = 256;
 
 /** The updates of an index in order, and the number of lines that could not be read. */

@@ -1,12 +1,12 @@
 /** Pauses in long work. */
 
-/** Lets other work of the thread go on after every so many units of a long one. */
+/** Pauses long work after a number of units, so that other work of the thread can run. */
 export class Pauses {
   #units = 0;
 
   constructor(readonly every: number) {}
 
-  /** Counts work that was done, and pauses when enough has come together. */
+  /** Counts finished units, and pauses when there are enough since the last pause. */
   async after(units: number): Promise<void> {
     this.#units += units;
     if (this.#units < this.every) return;

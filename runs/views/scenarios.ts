@@ -25,7 +25,7 @@ export interface FoundScenario {
 }
 
 /**
- * Scenarios in the order of their file. Other work of the thread goes on in between.
+ * Scenarios in the order of their file. It pauses, so that other work of the thread can run.
  *
  * @param only The id of the only scenario that is wanted.
  */

@@ -27,7 +27,7 @@ export interface SearchFilter {
   text?: string | undefined;
 }
 
-/** The work of one search. A later search goes on where it stopped. */
+/** The work of one search. A later search continues where it stopped. */
 export interface SearchLimits {
   bytes: number;
   ms: number;

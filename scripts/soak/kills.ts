@@ -14,7 +14,7 @@ import { firstOf, sleep, type SoakOptions, type SoakPart } from "./part.ts";
 const UPDATES = 4, LEARNING_RATE = 3e-3;
 const PATIENCE_MS = 600_000;
 /** The processes of a killed server may take this long to be gone. */
-const LEAVE_MS = 15_000;
+const SHUTDOWN_MS = 15_000;
 const ENDED = ["completed", "failed", "cancelled"];
 
 /** What was found. */
@@ -166,7 +166,7 @@ async function killUntilEnded(
     await server.kill();
     await working;
     await server.startAgain();
-    state = await stateOf(server.url + path, [...ENDED, "interrupted", "paused"], LEAVE_MS);
+    state = await stateOf(server.url + path, [...ENDED, "interrupted", "paused"], SHUTDOWN_MS);
     say(state, await client.missing(server.url));
     // A run that waited for its slot goes on by itself.
     if (["interrupted", "paused"].includes(state)) await client.resume(server.url);

@@ -1,4 +1,4 @@
-/** Checks the caller: Host and Origin, against DNS rebinding and other sites, and the bearer token. */
+/** Checks the caller: Host and Origin, as protection from DNS rebinding and other sites, and the bearer token. */
 
 import { createHash, timingSafeEqual } from "node:crypto";
 
@@ -76,8 +76,8 @@ export function callerProblem({ hosts, origin, target }: Caller, rules: HostRule
 }
 
 /**
- * Whether an Authorization header has the token. The time taken does not depend on how much of it is right: only digests
- * are compared, and those in constant time.
+ * Whether an Authorization header has the token. The time does not depend on the number of correct characters: only
+ * digests are compared, and in constant time.
  */
 export function isTokenRight(
   header: string | undefined,

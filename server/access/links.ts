@@ -1,4 +1,4 @@
-/** Signed links: for one artefact, for 60 seconds, as long as the server lives. */
+/** Signed links: each is for one artefact and valid for 60 seconds, until the server ends at the latest. */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../../core/clock.ts";
@@ -13,7 +13,7 @@ interface LinkedRequest {
   search: string;
 }
 
-/** Signs paths, and recognises them. */
+/** Signs paths, and checks the signatures of requests. */
 export class Links {
   readonly #key = randomBytes(32);
   readonly #clock: Clock;
@@ -25,14 +25,14 @@ export class Links {
     this.#offset_ms = clock.wall_ms() - clock.monotonic_ms();
   }
 
-  /** A link to a path, and the Unix time at which it ends. */
+  /** A link to a path, and the Unix time at which it expires. */
   sign(path: string): { url: string; expires_at: string } {
     const exp = Math.floor(this.#now_seconds()) + LIFE_SECONDS;
     const url = `${path}?exp=${exp}&sig=${this.#signature(path, String(exp))}`;
     return { url, expires_at: new Date(exp * 1000).toISOString() };
   }
 
-  /** Whether a request is a link of this server that has not ended. */
+  /** Whether a request has a link of this server that has not expired. */
   admits({ method, path, search }: LinkedRequest): boolean {
     if (method !== "GET" && method !== "HEAD") return false;
     const query = new URLSearchParams(search);

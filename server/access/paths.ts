@@ -1,4 +1,4 @@
-/** Paths in requests: each must be the real path of a regular file in `path_roots`, or lead to one. */
+/** Paths in requests: each must lead to a regular file in `path_roots`. */
 
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute } from "node:path";
@@ -7,7 +7,7 @@ import { isInside } from "../../core/real_path.ts";
 import type { DatasetStore } from "../../runs/datasets/dataset_store.ts";
 import { invalidRequest, notFound, Problem, type ProblemError } from "../http/problems.ts";
 
-/** The most bytes of a path, as Linux has it. */
+/** The most bytes of a path: the limit of Linux. */
 const MAX_PATH_BYTES = 4096;
 
 /** How to check a client's path. */
@@ -18,9 +18,9 @@ export interface PathCheck {
   pointer: string;
 }
 
-/** A refusal of a path outside of every root. Says nothing about what exists there. */
+/** The refusal of a path outside of every root. It does not tell whether something exists there. */
 export function forbiddenPath(pointer: string): Problem {
-  const message = "lies in none of the server's path_roots";
+  const message = "is in none of the server's path_roots";
   const errors: ProblemError[] = [{ pointer, code: "forbidden_path", message }];
   return new Problem("forbidden-path", `The path at ${pointer} ${message}`, { errors });
 }
@@ -78,9 +78,9 @@ export async function clientFile(path: string, { roots, pointer }: PathCheck): P
 const LIKE_AN_ID = /^ds_[^/]*$/;
 
 /**
- * Checks the data that a client named: the id of a dataset, or the path of a file as {@link clientFile} takes it.
+ * Checks the data that a client named: the id of a dataset, or the path of a file, see {@link clientFile}.
  *
- * @throws {Problem} Those of a path; `not_found` at the field for an id that there is not.
+ * @throws {Problem} Those of a path; `not_found` at the field for an unknown id.
  */
 export async function clientData(
   named: string,
@@ -93,12 +93,12 @@ export async function clientData(
   try {
     return { dataset: named, file: await checkedFile(await Deno.realPath(datasets.pathOf(card))) };
   } catch (error) {
-    // It may have been deleted meanwhile.
+    // The dataset may have been deleted after the check.
     throw await datasets.get(named) ? error : absent();
   }
 }
 
-/** Folders that answers must not tell: these and that of temporary files, by both names where a link leads to one. */
+/** Folders that answers must not show: these and that for temporary files; for a link both its own and its real path. */
 export function serverFolders(folders: readonly string[]): string[] {
   const all = [...folders, tmpdir()];
   const real = all.flatMap((folder) => {

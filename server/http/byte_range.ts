@@ -33,7 +33,7 @@ export function namesEtag(header: string | null, etag: string): boolean {
     .some((tag) => tag.replace(/^W\//, "") === etag);
 }
 
-/** Whether an `If-Range` header, or its absence, lets a range be sent: strong comparison. No date is a validator here. */
+/** Whether a range may be sent: without an `If-Range` header, or with this entity tag in it (strong comparison). */
 export function allowsRange(header: string | null, etag: string): boolean {
   return header === null || header.trim() === etag;
 }

@@ -1,8 +1,8 @@
 /** Pages of HTML, and the headers that every one of them has. */
 
 /**
- * A page loads only files of this server, runs no script that stands in it, sends nothing to others, and stands in no
- * frame. Pages of problems have neither scripts nor styles.
+ * A page loads only files of this server, runs no inline scripts, sends nothing to others, and is not shown in a frame.
+ * Pages of problems have neither scripts nor styles.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -24,7 +24,7 @@ export const HTML_HEADERS = {
   "referrer-policy": "no-referrer",
 } as const;
 
-/** Text for HTML, also within quotation marks. */
+/** Escapes text for HTML, also for quoted attributes. */
 export function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 }

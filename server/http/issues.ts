@@ -8,7 +8,7 @@ import type { ProblemError } from "./problems.ts";
 
 type Path = readonly PropertyKey[];
 
-/** A JSON pointer; the empty path is the entire value. Of a name that no problem could show in full it has the start. */
+/** A JSON pointer; the empty path is the entire value. A name that is too long for a problem is cut. */
 export function pointerOf(path: Path): string {
   return path.map((part) =>
     `/${String(part).slice(0, MAX_PROBLEM_CHARS).replaceAll("~", "~0").replaceAll("/", "~1")}`
@@ -60,7 +60,7 @@ export function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Ch
   const pointer = prefix + pointerOf(path);
   if (issue.code === "unrecognized_keys") {
     const names = namesAt(schema, path);
-    // No more are listed, and a search for each of very many keys would hold up other requests.
+    // No more are listed. A search for each of very many keys would delay other requests.
     const namesFor = (at: number) => at < MAX_LISTED_PROBLEMS ? names : [];
     return issue.keys.map((key, at) => unknownField(pointer + pointerOf([key]), key, namesFor(at)));
   }
@@ -75,7 +75,7 @@ export function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Ch
   return [{ pointer, code: "out_of_range", message: `must be ${bound}, not ${String(found)}` }];
 }
 
-/** Checks a value. @returns The schema's output, or all entries that are wrong. */
+/** Checks a value. @returns The schema's output, or an entry for each problem. */
 export function check(checked: Checked): { value: unknown; errors: ProblemError[] } {
   const parsed = checked.schema.safeParse(checked.value);
   if (parsed.success) return { value: parsed.data, errors: [] };

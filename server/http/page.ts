@@ -27,7 +27,7 @@ interface PageOf<T> {
   cursor?: string | undefined;
   /** A key that no two items share; it stays the same while the list changes. */
   keyOf: (item: T) => string;
-  /** The keys fall from item to item, as ids do in a list that is newest first: a cursor may outlive its item. */
+  /** The keys descend, as ids do in a list that is newest first. Then a cursor stays valid when its item is removed. */
   falling?: boolean;
 }
 
@@ -79,6 +79,6 @@ export function numberOfCursor(cursor: string | undefined, absent: number): numb
 
 /** The refusal of a cursor that cannot be read. */
 export function badCursor(): Error {
-  const message = "is no cursor of this list; take next_cursor of the page before, or leave it out";
+  const message = "is no cursor of this list; use next_cursor of the previous page, or leave it out";
   return invalidRequest([{ pointer: "/query/cursor", code: "invalid_value", message }]);
 }

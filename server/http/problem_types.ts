@@ -1,5 +1,5 @@
 /**
- * All types and codes of problems, with what they mean to people: in answers, on the pages `/problems/<kind>` and in
+ * All types and codes of problems with their meaning, for answers, the pages `/problems/<kind>` and
  * docs/reference/api.md. A new type or code is an entry here.
  */
 
@@ -31,7 +31,7 @@ export const PROBLEM_CODES = Object.keys(CODE_HELP) as ProblemCode[];
 
 /** A type of problem. */
 interface ProblemKind {
-  /** Of the answer, by HTTP. */
+  /** The HTTP status of the answer. */
   status: number;
   title: string;
   when: string;

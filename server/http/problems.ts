@@ -19,7 +19,7 @@ export type DeclaredProblems = Readonly<Partial<Record<ProblemType, readonly Pro
 const problemErrorSchema = z.strictObject({
   pointer: z.string().meta({
     description:
-      "JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for the whole.",
+      "JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for all of it.",
   }),
   code: z.enum(PROBLEM_CODES),
   message: z.string(),
@@ -43,14 +43,14 @@ export const memoryMetaSchema = z.strictObject({
   overflow_bytes: bytes.meta({
     description: "What exceeds the budgets; 0 when a single tensor is too large for the device.",
   }),
-  vram_budget_bytes: bytes.nullable().meta({
-    description: "Null when the device does not tell the size of its memory.",
+  vram_budget_bytes: bytes.meta({
+    description: "0 when the device does not tell the size of its memory: nothing is compared with it then.",
   }),
   ram_budget_bytes: bytes,
   dominant_posts: z.array(z.strictObject({ post: z.string(), bytes })).meta({
     description: "The largest of the memory that is short.",
   }),
-  levers_applied: z.array(z.enum(LEVER_NAMES)).meta({ description: "Empty for a whole configuration." }),
+  levers_applied: z.array(z.enum(LEVER_NAMES)).meta({ description: "Empty for a complete configuration." }),
   unlocks: z.array(z.enum(["truncate_context"])).meta({
     description: "Degradations, not yet allowed, that would make it fit.",
   }),
@@ -97,7 +97,7 @@ export class Problem extends Error {
   }
 }
 
-/** A text, with `…` in the place of what is beyond the most characters: a request may hold megabytes of one name. */
+/** Cuts a text with `…` to a number of characters, because a name in a request may have megabytes. */
 function shortened(text: string, most = MAX_PROBLEM_CHARS): string {
   return text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text;
 }
@@ -112,7 +112,7 @@ export function unauthorized(detail: string): Problem {
   return new Problem("unauthorized", detail, { errors, headers: { "www-authenticate": "Bearer" } });
 }
 
-/** @param pointer `/path/<name>` of the parameter, or the field of the body that names what does not exist. */
+/** @param pointer `/path/<name>` of the parameter, or the field of the body that names the missing resource. */
 export function notFound(detail: string, pointer = ""): Problem {
   return new Problem("not-found", detail, { errors: [{ pointer, code: "not_found", message: detail }] });
 }
@@ -137,7 +137,7 @@ export function requestProblem(type: ProblemType, errors: readonly ProblemError[
   return new Problem(type, `${first!.pointer || "The request"} ${first!.message}${more}`, { errors });
 }
 
-/** How an operating failure looks to a client whose request caused it. */
+/** The problem of an operating failure, for the client whose request caused it. */
 const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: ProblemCode | null }>> = {
   config_invalid: { type: "invalid-request", code: "invalid_value" },
   data_invalid: { type: "invalid-request", code: "invalid_value" },
@@ -161,7 +161,7 @@ const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: Prob
 
 /**
  * Converts an operating failure to a refusal of the field that caused it. Only the handler knows this field. A failure
- * that is not converted is the server's own, 500.
+ * that is not converted is answered with 500.
  *
  * @param pointer JSON pointer of the field.
  */

@@ -39,7 +39,7 @@ export function readQuery(
     if (!names.includes(name)) {
       if (!SIGNATURE.includes(name)) errors.push(unknownField(pointer, name, names));
     } else if (sent.has(name)) {
-      if (!twice.has(name)) errors.push({ pointer, code: "invalid_value", message: "stands twice" });
+      if (!twice.has(name)) errors.push({ pointer, code: "invalid_value", message: "is given twice" });
       twice.add(name);
     } else sent.set(name, value);
   }

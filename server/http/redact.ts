@@ -1,9 +1,9 @@
-/** Takes the machine's paths out of texts, for `redact_error_paths`. */
+/** Removes the machine's paths from texts, for `redact_error_paths`. */
 
 import { createHash } from "node:crypto";
 import type { ProblemDocument } from "./problems.ts";
 
-/** What may stand at the end of a path in a sentence, and belongs to the sentence; as characters of a class. */
+/** The characters, of a class in a pattern, that belong to the sentence when they follow a path. */
 const END = `.,;:)\\]}>`;
 
 /**
@@ -12,13 +12,13 @@ const END = `.,;:)\\]}>`;
  */
 const WORD = `(?:[^\\s"'\`]|["'\`](?![\\s${END}]|$))`;
 
-/** Stands for a space in a known path, and before a known path: no text has these characters of the private use area. */
+/** Placeholders for a space in a known path, and for its start. No text has these characters of the private use area. */
 const JOINT = "\ue000", START = "\ue001";
 
 /** A word before a slash makes the path relative or a fraction, as in `and/or`, and so does a dot, as in `./a`. */
 const BEFORE = `(?<![\\p{L}\\p{N}_.]|<path>)`;
 
-/** What has a slash and is no path: a URL, and a closing tag such as `</think>`. */
+/** A text with a slash that is no path: a URL, or a closing tag such as `</think>`. */
 const NO_PATH = `(?<![\\p{L}\\p{N}_])(?!file:)[a-z][a-z0-9+.-]{0,30}://[^\\s"'\`]*|</[^\\s<>/]*>`;
 
 /** An absolute path or one in a home folder. */
@@ -48,7 +48,7 @@ export function pathsIn(value: unknown): string[] {
   return found;
 }
 
-/** Finds known paths wherever they stand; null when there are none. The longest comes first: a folder is a part of it. */
+/** A pattern for known paths; null when there are none. Longer ones come first, because a folder is a part of its paths. */
 function knownPaths(known: readonly string[]): RegExp | null {
   const paths = [...new Set(known)].filter((path) => /^\/[^/]/.test(path)).sort((a, b) =>
     b.length - a.length
@@ -109,7 +109,7 @@ export class Redactor {
     return plain(short);
   }
 
-  /** What a tool or a program printed: `<path>` stands for the server's folders, and other paths stay. */
+  /** The output of a tool or a program: only the server's folders are replaced, by `<path>`. */
   printed(text: string): string {
     if (!text.includes("/")) return text;
     this.#own ??= ownFolders(this.#folders);
@@ -121,12 +121,12 @@ export class Redactor {
     });
   }
 
-  /** A value that is a path as a whole; one that is relative stays. */
+  /** A value that is nothing but a path. A relative one is unchanged. */
   path(value: string): string {
     return /^[/~]/.test(value) ? this.#short(value) : value;
   }
 
-  /** All texts in a value, as prose or as what was printed. */
+  /** All texts in a value, as prose or as output of a program. */
   deep(value: unknown, kind: "text" | "printed" = "text"): unknown {
     if (typeof value === "string") return this[kind](value);
     if (Array.isArray(value)) return value.map((inner) => this.deep(inner, kind));
@@ -162,7 +162,7 @@ export class Redactor {
   }
 }
 
-/** Without the characters at its end that belong to the sentence; a pattern would try each run of them. */
+/** A path without the last characters that belong to the sentence. A pattern would be slow: it tries each run of them. */
 function withoutEnd(found: string): string {
   let length = found.length;
   while (END.includes(found[length - 1]!)) length--;

@@ -94,7 +94,7 @@ Deno.test("of a problem the prose and all texts of meta are shortened, and point
       hint: "/srv/b/y",
     }],
     meta: {
-      ...{ overflow_bytes: 1, vram_budget_bytes: null, ram_budget_bytes: 2, levers_applied: [], unlocks: [] },
+      ...{ overflow_bytes: 1, vram_budget_bytes: 0, ram_budget_bytes: 2, levers_applied: [], unlocks: [] },
       dominant_posts: [{ post: "/srv/a/z", bytes: 1 }],
     },
     error: {

@@ -1,6 +1,6 @@
 /**
- * Answers as a server with `redact_error_paths` shows them. The schema of an answer says which of its texts are prose
- * ({@link TextKind}); texts that are not this program's own stay unchanged.
+ * Answers for a server with `redact_error_paths`. The schema of an answer says which of its texts are prose
+ * ({@link TextKind}). Texts of other origin than this program are unchanged.
  */
 
 import { z } from "zod";
@@ -41,7 +41,7 @@ function showConfigKey(entry: unknown, redactor: Redactor): unknown {
   return { key, values: values.map((value) => showConfig(value, redactor, key)), ...rest };
 }
 
-/** How each kind of text is shown; null: as it is. */
+/** How each kind of text is shown; null: unchanged. */
 const KINDS: Readonly<Record<TextKind, Show | null>> = {
   data: null,
   printed: (value, redactor) => redactor.deep(value, "printed"),
@@ -51,10 +51,10 @@ const KINDS: Readonly<Record<TextKind, Show | null>> = {
 
 const known = new WeakMap<z.ZodType, Show | null>();
 
-/** How values of a schema are shown; null: as they are. */
+/** How values of a schema are shown; null: unchanged. */
 function showOf(schema: z.ZodType): Show | null {
   if (!known.has(schema)) {
-    // A schema that contains itself finds this first.
+    // A schema that contains itself finds this entry and does not recurse for ever.
     known.set(schema, showProse);
     known.set(schema, newShowOf(schema));
   }
@@ -120,7 +120,7 @@ export function shown(value: unknown, schema: z.ZodType, redactor: Redactor): un
   return show ? show(value, redactor) : value;
 }
 
-/** A line of JSON; one that is none is prose. */
+/** A line of JSON; any other line is prose. */
 export function shownLine(line: string, schema: z.ZodType, redactor: Redactor): string {
   if (!line.includes("/")) return line;
   let value: unknown;
@@ -132,13 +132,13 @@ export function shownLine(line: string, schema: z.ZodType, redactor: Redactor): 
   return JSON.stringify(shown(value, schema, redactor));
 }
 
-/** The name of an event, if it has one, and its data. A dot would end at the line separators of Unicode too. */
+/** The name of an event, if it has one, and its data. Without the class, `.` would not match Unicode's line separators. */
 const EVENT_DATA = /^(event: ([^\n]*)\n)?data: ([^\n]*)/gm;
 
 /**
- * A stream of server-sent events, of which every piece has entire ones.
+ * A stream of server-sent events. Each piece has complete events.
  *
- * @param schemas Those of their data by name; data of an event that is not among them is prose.
+ * @param schemas The schemas of the data, by the event's name. The data of other events is prose.
  */
 export function shownEvents(
   schemas: Readonly<Record<string, z.ZodType>>,

@@ -1,10 +1,10 @@
-/** Server-sent events: numbered events of a source that may go on, with comments that keep proxies awake. */
+/** Server-sent events: numbered events of a source that may be live, and comments, so that proxies do not time out. */
 
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import { invalidRequest, type ProblemError } from "./problems.ts";
 
-/** The longest silence of a stream. */
+/** A comment is sent when a stream has sent nothing for this long. */
 const KEEP_ALIVE_MS = 15_000;
 
 /** The query parameter of every stream. */
@@ -30,7 +30,7 @@ export interface SentEvent {
 }
 
 /**
- * The id after which a client wants to go on: its header, else its `since`, else 0.
+ * The id after which a client wants to continue: from its header, else from its `since`, else 0.
  *
  * @param last The newest id.
  * @throws {Problem} `invalid-request` for an id that is no number, or from the future.
@@ -39,7 +39,7 @@ export function resumeId(
   { since, headers }: { since: string | undefined; headers: Headers },
   last: number,
 ): number {
-  // A client that reconnects by itself repeats its query, and has the newer id in the header.
+  // A client that reconnects automatically repeats its query. Its header has the newer id.
   const header = headers.get("last-event-id"), given = header ?? since ?? null;
   if (given === null) return 0;
   const pointer = header === null ? "/query/since" : "";
@@ -52,9 +52,9 @@ export function resumeId(
 }
 
 /**
- * The text of a stream. It ends with its source; a client that leaves ends the source.
+ * The text of a stream. It ends with its source. When the client disconnects, the source is ended.
  *
- * @param events Pieces of events; nothing is read that the client has not asked for, so a slow one costs no memory.
+ * @param events Pieces of events. They are read only as fast as the client reads, so a slow client costs no memory.
  */
 export function eventStream(
   events: AsyncGenerator<readonly SentEvent[]>,
@@ -66,7 +66,7 @@ export function eventStream(
   return textEventStream(texts(), end);
 }
 
-/** The clock for a stream's pauses, and the controller that it aborts when its client leaves. */
+/** The clock for a stream's pauses, and the controller that it aborts when its client disconnects. */
 export interface StreamEnd {
   clock: Clock;
   stop: AbortController;

@@ -1,4 +1,4 @@
-/** Strict JSON for requests: what `JSON.parse` would silently change becomes an entry of the problem document. */
+/** Strict JSON for requests: a value that `JSON.parse` would silently change becomes an entry of the problem document. */
 
 import { MAX_JSON_DEPTH } from "../../core/json.ts";
 import { pointerOf } from "./issues.ts";
@@ -7,10 +7,10 @@ import type { ProblemError } from "./problems.ts";
 /** The most entries for one body. */
 const MAX_ERRORS = 200;
 
-/** The most values of one body, lists and objects included: checking each takes time from all other requests. */
+/** The most values of one body, with its lists and objects: their checks delay all other requests. */
 export const MAX_JSON_VALUES = 10_000;
 
-/** The longest name of a field in characters: the place of every problem below the field repeats it. */
+/** The longest name of a field in characters. It is limited because every problem below the field repeats the name. */
 const MAX_JSON_NAME = 1024;
 
 /** A number written with more characters loses digits. */
@@ -21,18 +21,22 @@ const SPACE = /[ \t\n\r]*/y;
 const QUOTE = '"', BACKSLASH = "\\";
 
 export interface StrictJson {
+  /** Without the fields whose names are too long. */
   value: unknown;
+  /** False for a text that is not JSON, or more than is read of one body: nothing else is known of it. */
+  is_read: boolean;
   errors: ProblemError[];
 }
 
-/** The text is not JSON, or more than is read of one body. */
+/** Thrown for a text that is not JSON, or has more values than are read. */
 class NotJson extends Error {}
 
 class Reader {
   readonly errors: ProblemError[] = [];
   #at = 0;
   #values = 0;
-  readonly #path: (string | number)[] = [];
+  /** Null stands for a name that is too long. */
+  readonly #path: (string | number | null)[] = [];
 
   constructor(readonly text: string) {}
 
@@ -49,8 +53,10 @@ class Reader {
   }
 
   #report(message: string): void {
-    if (this.errors.length >= MAX_ERRORS) return;
-    this.errors.push({ pointer: pointerOf(this.#path), code: "invalid_value", message });
+    const path = this.#path.filter((part) => part !== null);
+    // What is below such a name has no place that could be told.
+    if (this.errors.length >= MAX_ERRORS || path.length < this.#path.length) return;
+    this.errors.push({ pointer: pointerOf(path), code: "invalid_value", message });
   }
 
   #skipSpace(): void {
@@ -144,20 +150,21 @@ class Reader {
 
   #object(): Record<string, unknown> {
     const fields = new Map<string, unknown>();
+    let has_long_name = false;
     this.#at++;
     if (this.#take("}")) return {};
     do {
       this.#skipSpace();
-      const name = this.#string();
-      if (name.length > MAX_JSON_NAME) {
-        throw new NotJson(`has a field name of more than ${MAX_JSON_NAME} characters`);
-      }
+      const name = this.#string(), is_long = name.length > MAX_JSON_NAME;
+      has_long_name ||= is_long;
       if (!this.#take(":")) throw this.#failure();
-      this.#path.push(name);
-      if (fields.has(name)) this.#report("stands twice in its object");
-      fields.set(name, this.#value());
+      this.#path.push(is_long ? null : name);
+      if (fields.has(name)) this.#report("occurs twice in its object");
+      const value = this.#value();
+      if (!is_long) fields.set(name, value);
       this.#path.pop();
     } while (this.#take(","));
+    if (has_long_name) this.#report(`has a field name of more than ${MAX_JSON_NAME} characters`);
     if (!this.#take("}")) throw this.#failure();
     // Keep a field `__proto__` as a field.
     return Object.fromEntries(fields);
@@ -171,9 +178,13 @@ class Reader {
 export function parseStrictJson(text: string): StrictJson {
   const reader = new Reader(text);
   try {
-    return { value: reader.read(), errors: reader.errors };
+    return { value: reader.read(), is_read: true, errors: reader.errors };
   } catch (error) {
     if (!(error instanceof NotJson)) throw error;
-    return { value: null, errors: [{ pointer: "", code: "invalid_value", message: error.message }] };
+    return {
+      value: null,
+      is_read: false,
+      errors: [{ pointer: "", code: "invalid_value", message: error.message }],
+    };
   }
 }

@@ -85,6 +85,10 @@ Deno.test("a string ends at its first quote that is not escaped", () => {
 Deno.test("a field has a name of at most 1024 characters, because every problem below it names it", () => {
   const below = `{${'"a":0,'.repeat(300)}"a":0}`;
   assert.deepEqual(wrong(`{"${"x".repeat(1025)}":${below}}`), [""]);
+  const beside = `{"a":[{"${"x".repeat(1025)}":"\\ud800","b":1,"${"y".repeat(1025)}":1}],"c":1,"c":2}`;
+  const { value, is_read } = parseStrictJson(beside);
+  assert.deepEqual([wrong(beside), value, is_read], [["/a/0", "/c"], { a: [{ b: 1 }], c: 2 }, true]);
+  assert.deepEqual(wrong(`{"${"x".repeat(1025)}":`.repeat(MAX_JSON_DEPTH + 1)), [""], "it counts as a level");
   assert.deepEqual(wrong(`{"${"x".repeat(1024)}":0}`), []);
   const [first] = wrong(`{"${"x".repeat(1024)}":${below}}`);
   assert.equal(first, `/${"x".repeat(1024)}/a`);

@@ -3,15 +3,15 @@
 import type { Clock } from "../../core/clock.ts";
 
 /**
- * A client that sends nothing is waited for `idle_ms`. Every byte that it sends adds 1 / `bytes_per_second` to the time
- * that is left, up to `idle_ms` again. So a large body may take any time, and a client that only trickles is cut.
+ * A client that sends nothing is cut off after `idle_ms`. Every byte adds 1 / `bytes_per_second` seconds to the time
+ * that is left, up to `idle_ms`. So a large body may take any time, and a client that sends too slowly is cut off.
  */
 export interface BodyPace {
   idle_ms: number;
   bytes_per_second: number;
 }
 
-/** Watches one body. Only the time in which the server waits for the client counts. */
+/** Watches one body. Only the time during which the server waits for the client counts. */
 export class PaceWatch {
   readonly #options: { pace: BodyPace; clock: Clock; cut: () => void };
   #left_ms: number;

@@ -4,14 +4,14 @@ import type { RequestContext } from "../app.ts";
 import type { Bytes } from "../routing/body.ts";
 import { requestUrl } from "../routing/router.ts";
 import { PaceWatch } from "./body_pace.ts";
-import { clientLeft, type Listener, type ListenerOptions, slowBody } from "./listener.ts";
+import { clientDisconnected, type Listener, type ListenerOptions, slowBody } from "./listener.ts";
 
-/** An answer of at most this size fits in the buffers of a socket, so its client cannot hold it up. */
+/** An answer of at most this size fits in the buffers of a socket, so a client that does not read it delays nothing. */
 const UNPACED_BYTES = 65_536;
 
 /**
- * The request target as sent. `Deno.serve` puts scheme and authority before it without changing it; a full URL from a
- * proxy stays as it is, and is kept when it is not what the Host header names.
+ * The request target as sent. `Deno.serve` puts scheme and authority before it, which are removed again. A full URL from
+ * a proxy has no such prefix, and is unchanged when its authority differs from the Host header.
  */
 export function targetOf(url: string, host: string | null): string {
   const [, scheme, authority, target] = /^([a-z][a-z0-9+.-]*):\/\/([^/?#]*)(.*)$/is.exec(url)!;
@@ -23,10 +23,10 @@ function hasBody({ method, headers }: Request): boolean {
   return headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) > 0;
 }
 
-/** A client on the way from its request to the end of its answer. */
+/** A request and its answer, until the answer is sent or the client disconnects. */
 class Exchange {
   readonly #options: ListenerOptions;
-  readonly #left = new AbortController();
+  readonly #disconnected = new AbortController();
   readonly #slow = new AbortController();
 
   constructor(options: ListenerOptions) {
@@ -34,8 +34,8 @@ class Exchange {
   }
 
   async answer(request: Request, peer: Deno.NetAddr): Promise<Response> {
-    // Deno aborts it only when the client leaves: deno.json switches its older behaviour off.
-    request.signal.addEventListener("abort", () => this.#leave(), { once: true });
+    // Deno aborts it only when the client disconnects: deno.json switches its older behaviour off.
+    request.signal.addEventListener("abort", () => this.#abort(), { once: true });
     const slow = Promise.withResolvers<null>();
     this.#slow.signal.addEventListener("abort", () => slow.resolve(null), { once: true });
     const answering = this.#options.handle(...this.#convert(request, peer));
@@ -51,23 +51,23 @@ class Exchange {
       // A Request does not support these two.
       method: method === "TRACE" || method === "CONNECT" ? "GET" : method,
       headers,
-      signal: this.#left.signal,
+      signal: this.#disconnected.signal,
       body: hasBody(sent) ? this.#bodyOf(sent) : null,
     });
     // Two Host headers never come here: Deno answers 400.
     return [request, { method, target, hosts: host === null ? [] : [host], peer: `${hostname}:${port}` }];
   }
 
-  #leave(): void {
-    this.#left.abort(clientLeft());
+  #abort(): void {
+    this.#disconnected.abort(clientDisconnected());
   }
 
   #bodyOf(sent: Request): Bytes {
     const { clock, limits: { body_pace } } = this.#options;
-    // Deno takes a body that was asked for as one that will be read.
+    // The body is requested late, because Deno then expects that it is read.
     let reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | null = null;
     const cut = () => {
-      this.#leave();
+      this.#abort();
       this.#slow.abort(slowBody());
       reader!.cancel().catch(() => {});
     };
@@ -77,13 +77,13 @@ class Exchange {
         try {
           reader ??= sent.body!.getReader();
           const { done, value } = await pace.next(reader.read());
-          // Cancelling looks like the end of the body.
+          // A cancelled body must not count as a complete one.
           this.#slow.signal.throwIfAborted();
           if (done) controller.close();
           else controller.enqueue(value);
         } catch (error) {
-          // Only a client that leaves breaks its body.
-          this.#leave();
+          // A body fails only when its client disconnects.
+          this.#abort();
           throw error;
         }
       },
@@ -96,15 +96,15 @@ class Exchange {
     const { body, headers, status } = response, { log, clock, limits: { stall_ms } } = this.#options;
     const bytes = headers.get("content-length");
     if (!body || bytes !== null && Number(bytes) <= UNPACED_BYTES) return response;
-    const reader = body.getReader(), left = this.#left.signal, slow = this.#slow.signal;
+    const reader = body.getReader(), left = this.#disconnected.signal, slow = this.#slow.signal;
     let waiting = new AbortController(), cut = (_reason: unknown) => {};
     slow.addEventListener("abort", () => cut(slow.reason), { once: true });
-    // Deno may end a body without another word to its stream: nobody waits for a client that left.
+    // Deno may drop a body without cancelling its stream. The wait for the client must end all the same.
     left.addEventListener("abort", () => waiting.abort(), { once: true });
     const paced = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start(controller) {
         cut = (reason) => {
-          reader.cancel(clientLeft()).catch(() => {});
+          reader.cancel(clientDisconnected()).catch(() => {});
           controller.error(reason);
         };
       },
@@ -121,12 +121,12 @@ class Exchange {
         }
         if (left.aborted) return;
         waiting = new AbortController();
-        clock.sleep(stall_ms, waiting.signal).then(() => cut(clientLeft()), () => {});
+        clock.sleep(stall_ms, waiting.signal).then(() => cut(clientDisconnected()), () => {});
       },
       cancel: async (reason) => {
         waiting.abort();
         // Deno does not abort the request's signal when it cannot write.
-        this.#leave();
+        this.#abort();
         await reader.cancel(reason);
       },
     }, { highWaterMark: 0 });
@@ -160,7 +160,7 @@ export function listenDeno(options: ListenerOptions): Listener {
     host: server.addr.hostname,
     port: server.addr.port,
     async close() {
-      // Its own shutdown would wait for clients without a limit, and could then not be hurried.
+      // Deno's own shutdown would wait for clients without a limit.
       is_closing = true;
       if (open === 0) idle.resolve();
       const timer = setTimeout(() => idle.resolve(), close_grace_ms);

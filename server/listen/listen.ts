@@ -13,8 +13,8 @@ export interface ListeningServer {
   /** The bound address, such as `127.0.0.1:8471`. */
   address: string;
   /**
-   * Waits for open requests, at most their time of grace. Resolves when all are closed, and what happened to the runs
-   * of the fleet, which the caller closes at the same time, is stored.
+   * Waits for open requests, at most the grace time. The caller closes the fleet at the same time. Resolves when all
+   * requests are closed and the last changes of the fleet's runs are stored.
    */
   close(): Promise<void>;
 }
@@ -39,7 +39,7 @@ export async function listen(
   limits: Partial<ConnectionLimits> = {},
 ): Promise<ListeningServer> {
   const { log, clock = systemClock } = services, { host, port } = parseBind(config.bind)!;
-  // Otherwise Deno would bind this variable's address instead of the configured one, or too.
+  // With this variable Deno would bind its address, instead of the configured one or besides it.
   Deno.env.delete("DENO_SERVE_ADDRESS");
   let bound_port = port;
   const app = new App({ config, port: () => bound_port, ...services, clock });

@@ -18,15 +18,15 @@ export interface ConnectionLimits {
   close_grace_ms: number;
   /** A client that sends its body more slowly is answered with 408. */
   body_pace: BodyPace;
-  /** A client that leaves a full connection unread for longer is cut off. */
+  /** A client that does not read from a full connection for longer is cut off. */
   stall_ms: number;
 }
 
-/** The pace is that of a very slow line, so that only clients which hold connections are cut. */
+/** The pace is that of a very slow line, so that only clients are cut off that occupy connections on purpose. */
 export const CONNECTION_LIMITS: ConnectionLimits = {
   max_connections: 10_000,
   headers_ms: 10_000,
-  // Runs have 8 seconds to leave, and readers get their last events then.
+  // Runs have 8 seconds to shut down, and readers get their last events then.
   close_grace_ms: 9000,
   body_pace: { idle_ms: 25_000, bytes_per_second: 1024 },
   stall_ms: 25_000,
@@ -43,7 +43,7 @@ export interface ListenerOptions {
   limits: ConnectionLimits;
 }
 
-/** A socket that is listened at. */
+/** A listening socket. */
 export interface Listener {
   host: string;
   port: number;
@@ -51,8 +51,8 @@ export interface Listener {
   close(): Promise<void>;
 }
 
-/** The reason of a signal that aborts because the client left before it had the entire answer. */
-export function clientLeft(): DOMException {
+/** The reason of a signal that aborts because the client disconnected before it had the entire answer. */
+export function clientDisconnected(): DOMException {
   return new DOMException("The client left", "AbortError");
 }
 

@@ -132,7 +132,7 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
       using connection = await connect(address);
       await connection.write(head(address, "Content-Length: 0\r\n"));
       const text = await new Response(connection.readable).text().catch(String);
-      assert.ok(!text.endsWith("0\r\n\r\n"), "the answer looks whole");
+      assert.ok(!text.endsWith("0\r\n\r\n"), "the answer looks complete");
       assert.equal(logged.length, 1);
       assert.match(String(logged[0]!.message), /the file is gone/);
       assert.match(String(logged[0]!.trace_id), /^[0-9a-f]{32}$/);

@@ -7,7 +7,7 @@ import type { Bytes } from "../routing/body.ts";
 import type { PaceWatch } from "./body_pace.ts";
 import { requestUrl } from "../routing/router.ts";
 import type { Span } from "../telemetry/trace.ts";
-import { clientLeft, slowBody } from "./listener.ts";
+import { clientDisconnected, slowBody } from "./listener.ts";
 
 /** Headers as sent; a repeated name has all of its values. */
 function headerPairs({ rawHeaders }: IncomingMessage): [string, string][] {
@@ -61,14 +61,14 @@ export function requestOf(
   };
 }
 
-/** A signal that aborts when the client leaves before it has the entire answer. */
-export function leaveSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
+/** A signal that aborts when the client disconnects before it has the entire answer. */
+export function disconnectSignal(message: IncomingMessage, outgoing: ServerResponse): AbortSignal {
   const controller = new AbortController();
-  const leave = () => controller.abort(clientLeft());
+  const abort = () => controller.abort(clientDisconnected());
   // A broken body fails before the answer closes: its reader must then find the signal aborted.
-  message.once("error", leave);
+  message.once("error", abort);
   outgoing.once("close", () => {
-    if (!outgoing.writableFinished) leave();
+    if (!outgoing.writableFinished) abort();
   });
   return controller.signal;
 }
@@ -90,18 +90,18 @@ export function refuseSlowBody(message: IncomingMessage, outgoing: ServerRespons
   outgoing.end(() => message.destroy(slow));
 }
 
-/** How long a client may leave a full connection unread. */
+/** How long a client may read nothing from a full connection. */
 export interface WritePace {
   clock: Clock;
   stall_ms: number;
 }
 
-/** A client that was waited for longer gets no further request on its connection, which may be idle for as long. */
+/** When the wait for a client was longer than this, its connection is closed after the answer. */
 const LATE_MS = 4000;
 
 /**
- * Writes an answer at the client's pace. A client that leaves, or that stops reading, cancels the body. The connection
- * of one that was slow ends with its answer.
+ * Writes an answer at the client's pace. The body is cancelled when the client disconnects or stops reading. The
+ * connection of a slow client is closed after the answer.
  *
  * @throws The body's error, possibly after its first bytes have been sent.
  */
@@ -120,19 +120,19 @@ export async function sendResponse(
   const reader = response.body.getReader();
   let wake = () => {}, is_late = false;
   const taken = async (all: Promise<void>) => {
-    // Without a socket it is not the client that is waited for.
+    // Without a socket the answer waits for earlier answers on its connection, not for the client.
     const started_ms = outgoing.socket === null ? Infinity : clock.monotonic_ms();
     await untilTaken(all, [message, outgoing], { clock, stall_ms });
     is_late ||= clock.monotonic_ms() - started_ms > LATE_MS;
   };
-  const leave = () => {
-    reader.cancel(clientLeft()).catch(() => {});
+  const cancel = () => {
+    reader.cancel(clientDisconnected()).catch(() => {});
     wake();
   };
   outgoing.on("drain", () => wake());
-  outgoing.once("close", leave);
-  // A client that left before has closed it already.
-  if (outgoing.destroyed) leave();
+  outgoing.once("close", cancel);
+  // The client may have disconnected before.
+  if (outgoing.destroyed) cancel();
   while (!outgoing.destroyed) {
     const { done, value } = await reader.read();
     if (done) break;
@@ -145,11 +145,11 @@ export async function sendResponse(
   outgoing.end();
   // An answer that waited for its connection may have been drained without a byte for the client.
   await taken(finished);
-  // The system has the answer.
+  // The system has all bytes of the answer, so closing the connection loses none.
   if (is_late) message.socket.destroy();
 }
 
-/** Waits until the client has taken what was written. One that does not is cut off. */
+/** Waits until the written bytes are sent. A client that reads nothing for `stall_ms` is cut off. */
 async function untilTaken(
   taken: Promise<void>,
   [message, outgoing]: [message: IncomingMessage, outgoing: ServerResponse],

@@ -4,11 +4,11 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { PaceWatch } from "./body_pace.ts";
 import type { Listener, ListenerOptions } from "./listener.ts";
-import { leaveSignal, refuseSlowBody, requestOf, sendResponse, spanOf } from "./node_bridge.ts";
+import { disconnectSignal, refuseSlowBody, requestOf, sendResponse, spanOf } from "./node_bridge.ts";
 
 /** Limits of the parser. It answers violations (400, 408, 431) before a request reaches the app. */
 const PARSER_LIMITS = {
-  // A body has a slowest pace instead of a time for all of it: an upload may be large.
+  // There is no time limit for a body, because an upload may be large. It has a slowest pace instead.
   requestTimeout: 0,
   // A client that does not read a short answer is idle, too: the system's buffers took it.
   keepAliveTimeout: 25_000,
@@ -29,7 +29,7 @@ async function answer([message, outgoing]: Exchange, options: ListenerOptions): 
   try {
     const cut = () => refuseSlowBody(message, outgoing);
     const pace = new PaceWatch({ pace: body_pace, clock, cut });
-    const { request, context } = requestOf(message, { signal: leaveSignal(message, outgoing), pace });
+    const { request, context } = requestOf(message, { signal: disconnectSignal(message, outgoing), pace });
     const response = await options.handle(request, { ...context, span: spanOf(outgoing) });
     trace_id = response.headers.get("x-trace-id");
     await sendResponse(response, [message, outgoing], { clock, stall_ms });

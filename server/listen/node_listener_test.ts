@@ -91,7 +91,7 @@ Deno.test({
         await clock.advance(1000);
         await new Promise((resolve) => setTimeout(resolve, 1));
       }
-      // What the sockets' buffers hold, then the end: no chunk says that the answer is whole.
+      // The bytes in the sockets' buffers, then the end: no last chunk says that the answer is complete.
       for (const client of clients) {
         assert.match(await untilClosed(client), /^HTTP\/1\.1 200 /);
         client.close();

@@ -9,10 +9,10 @@ import type { Services } from "../routing/services.ts";
 import type { PlannedRunRequest } from "./plan_run.ts";
 
 /**
- * The plan with measurements in place of its estimates.
+ * The plan with measurements instead of its estimates.
  *
- * @throws {Problem} `device-busy` when the device is taken, `timeout`, `invalid-request` when a file is not what it was
- * when the run was planned, or `insufficient-memory` when what was measured does not fit.
+ * @throws {Problem} `device-busy` when the device is taken, `timeout`, `invalid-request` when a file has changed since the
+ * run was planned, or `insufficient-memory` when the measured memory does not fit.
  */
 export async function calibratePlan(
   run: PlannedRunRequest,
@@ -43,8 +43,8 @@ export async function calibratePlan(
 }
 
 /**
- * The degradations with which the run would fit: what the measurement takes more than the plan is taken from the budget,
- * and the run is planned again. A device that had no memory does not tell how much it has.
+ * The degradations with which the run would fit. The run is planned again with a budget that is reduced by the excess of
+ * the measurement over the plan. When the device refused memory, its size is not known.
  */
 async function unlocksOf(
   { planned: { plan }, unlocksWithin }: PlannedRunRequest,

@@ -1,4 +1,4 @@
-/** Reads the body of a plan or a run as the configuration that it stands for, with all problems of its form. */
+/** Reads the body of a plan or a run as a configuration, with all problems of its form. */
 
 import { objectiveIds, objectivePlaces } from "../../config/check/catalogue_tables.ts";
 import { checkTree } from "../../config/check/check_tree.ts";
@@ -42,7 +42,7 @@ export interface ConfigRequest extends ExpandedRequest, TomlTree {
   recipe: { allow: readonly Degradation[]; limits: { vram?: unknown; ram?: unknown } } | null;
   /** Fields that hold what only the operator declares, in place of an id: the place, and the key that it stands for. */
   forms: { place: Path; key: Path }[];
-  /** Media type and text of the body: equal for equal requests. Made when it is asked for: a body may be large. */
+  /** Media type and text of the body: equal for equal requests. It is made on demand, because a body may be large. */
   source: () => string;
 }
 
@@ -55,7 +55,7 @@ export interface ReadRequest {
 /** The keys that the parent of a fork sets; null when there is no such run. */
 export type ParentKeys = (run: string) => Table | null;
 
-/** Reads a JSON body. Around a field that is wrong, the others are checked all the same. */
+/** Reads a JSON body. When a field is wrong, the other fields are checked too. */
 export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadRequest {
   const form = check({ schema: formOf(value), value, prefix: "" });
   const wrong = new Set(form.errors.map(({ pointer }) => pointer.split("/")[1] ?? ""));
@@ -79,14 +79,15 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const { allow = [], limits = {} } = body;
   const forms = [...formsOf(body), ...hiddenForms(body, expanded)];
   const request = { ...head, ...expanded, recipe: { allow, limits }, forms };
-  // While a field is wrong, the keys that it sets are not known.
+  // The keys that a wrong field sets are not known.
   const unknown = [...wrong].flatMap(keysOfField);
-  const rest = formProblems(request, { is_partial: !is_complete, unknown })
+  const is_object = typeof value === "object" && value !== null && !Array.isArray(value);
+  const rest = !is_object ? [] : formProblems(request, { is_partial: !is_complete, unknown })
     .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer));
   return { request, errors: [...form.errors, ...rest] };
 }
 
-/** The longest TOML body: reading a longer one would hold up other requests. */
+/** The longest TOML body. Reading a longer one would delay other requests. */
 export const MAX_TOML_CHARS = 1 << 17;
 
 const TOO_LONG: TomlSyntaxError = { message: `is longer than ${MAX_TOML_CHARS} characters`, line: 1 };
@@ -127,12 +128,12 @@ function without(value: unknown, fields: ReadonlySet<string>): Table {
 
 /** A fork has either a complete configuration or the changes of a recipe. */
 function besideConfig(body: PartialBody, wrong: ReadonlySet<string>): ProblemError[] {
-  const message = "stands beside a complete configuration, which has all keys itself";
+  const message = "cannot be combined with a complete configuration, which has all keys";
   return Object.keys(body).filter((key) => !["config", "fork_from", "name"].includes(key) && !wrong.has(key))
     .map((key) => ({ pointer: `/${key}`, code: "invalid_value", message }));
 }
 
-/** The places of an objective with something else than an id, and the keys for which ids would stand. */
+/** The places of an objective that have no id, and the keys that an id there would set. */
 function formsOf({ objective = {} }: PartialBody): ConfigRequest["forms"] {
   return objectivePlaces(objective).filter(({ given }) => given !== undefined && typeof given !== "string")
     .map(({ place, key }) => ({ place, key }));
@@ -155,7 +156,7 @@ function withIds({ objective, ...body }: PartialBody): RecipeChanges {
   return objective ? { ...body, objective: objectiveIds(objective) } : body;
 }
 
-/** A key of the request: for one that a catalogue entry has, the id that names the entry. */
+/** The key of the request that sets a key: for a key of a catalogue entry, the one with the entry's id. */
 function ownKey(path: Path, tree: unknown): Path {
   if (valueAt(tree, path) !== undefined) return path;
   for (let length = path.length - 1; length > 0; length--) {
@@ -165,7 +166,7 @@ function ownKey(path: Path, tree: unknown): Path {
   return path;
 }
 
-/** A finding as an entry of a problem, at the field of the request that stands for its key. */
+/** A finding as an entry of a problem, at the field of the request that sets its key. */
 export function entryOf(
   { path, code, message, hint }: Finding,
   { placeOf, tree }: Pick<ExpandedRequest, "placeOf" | "tree">,
@@ -178,7 +179,7 @@ export function entryOf(
   };
 }
 
-/** All problems of a configuration's form. What a catalogue would say is not known here. */
+/** All problems of a configuration's form. Problems of catalogue entries are found later. */
 function formProblems(
   request: ConfigRequest,
   { is_partial = false, unknown = [] }: { is_partial?: boolean; unknown?: (string | number)[][] },
@@ -198,10 +199,10 @@ function formProblems(
   return [...own, ...[...others, ...nameless].map((finding) => entryOf(finding, request))];
 }
 
-/** What a file would have to say itself, a request says with an id. */
+/** For a key that a file would set itself, a request has the id of a catalogue entry. */
 const NO_ID = {
   code: "missing_field",
-  message: "is missing: names an entry of the server's catalogue",
+  message: "is missing: it is the id of an entry of the server's catalogue",
 } as const;
 
 /** Fields of the request that contradict each other. */
@@ -212,7 +213,7 @@ export function conflictsOf({ findings }: ConfigRequest): ProblemError[] {
   }));
 }
 
-/** The recipe's own findings have places of the request already. */
+/** The findings of the recipe itself are at places of the request already. */
 function ownEntry({ path, code, message, hint }: Finding): ProblemError {
   return {
     pointer: pointerOf(path),

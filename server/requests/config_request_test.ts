@@ -21,6 +21,13 @@ Deno.test("a recipe has a limited number of params", async () => {
   assert.ok(most.errors.length >= MAX_PARAMS, "each unknown key is told");
 });
 
+Deno.test("a body that is no object has no other problem", () => {
+  for (const value of [1, "x", null, [], [{}]]) {
+    const { errors } = readJsonRequest(value, () => null);
+    assert.deepEqual(errors.map(({ pointer, code }) => `${pointer} ${code}`), [" invalid_value"]);
+  }
+});
+
 Deno.test("a TOML body is read up to a length", () => {
   const line = "[training]\nlr = 1e-4\n";
   const text = (length: number) => line + "#".repeat(length - line.length);

@@ -12,11 +12,11 @@ import type { Services } from "../routing/services.ts";
 import type { ConfigRequest } from "./config_request.ts";
 import { holdDatasets, planRunRequest } from "./plan_run.ts";
 
-/** How often a fork is planned whose parent loses its checkpoint meanwhile. */
+/** The most plans of one fork. It is planned again when its parent has lost the checkpoint during the plan. */
 const MAX_PLANS = 3;
 
 interface Created {
-  /** For a repeated request the run as it is now, or as it was first when it is deleted. */
+  /** For a repeated request: the present document of the run, or the first one when the run is deleted. */
   document: RunCard;
   is_new: boolean;
 }
@@ -66,7 +66,7 @@ export async function createRun(
 
 type AnswerServices = Pick<Services, "database" | "clock">;
 
-/** The answer to an earlier request with a key; a server that was killed has stored it only with the run. */
+/** The answer to an earlier request with a key. A server that was killed may have stored the key only with the run. */
 function earlierAnswer(key: string, services: Services): KeptAnswer | null {
   const now_ms = services.clock.wall_ms(), kept = keptAnswer(services.database, key, now_ms);
   const run = kept ? null : fleetOf(services).list().find(({ service }) => service.idempotency?.key === key);
@@ -92,7 +92,7 @@ interface PlannedOptions {
   idempotency: KeptRun["service"]["idempotency"];
 }
 
-/** Plans and creates. A fork whose parent changes meanwhile is planned again, from what the parent then has. */
+/** Plans and creates a run. When a fork's parent loses the checkpoint in between, the fork is planned again. */
 async function planned(asked: ConfigRequest, options: PlannedOptions): Promise<KeptRun> {
   for (let tries = 1; tries <= MAX_PLANS; tries++) {
     try {

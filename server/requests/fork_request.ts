@@ -1,4 +1,4 @@
-/** The parent of a fork: what a fork takes over from it, and what a fork may not change. */
+/** The parent of a fork: the values that the fork inherits, and those that it may not change. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { setKey } from "../../config/text/toml_tree.ts";
@@ -36,7 +36,7 @@ export async function findFork(
   return { parent: { run, checkpoint: name, directory, config, sources }, refusal: reason };
 }
 
-/** A key that the request of a run did not set. What has no source, such as an entry of a list, was set. */
+/** Whether the request of a run did not set a key. A key without a source, such as an entry of a list, counts as set. */
 const isUnset = (key: string, sources: Sources) => sources[key] === "default" || sources[key] === "derived";
 
 /** The keys that a run's request set, with its sections; null when there is no such run. */
@@ -52,8 +52,8 @@ export function parentKeys(run: string, { fleet }: Pick<Services, "fleet">): Tab
 }
 
 /**
- * The parent's values of what neither of both requests set and a fork may not change, by dotted key: they may have
- * followed from the parent's device or from levers.
+ * The parent's values of the keys that a fork may not change and that neither request set, by dotted key. They may have
+ * been derived from the parent's device or from levers.
  */
 export function inheritedValues(
   { config, sources }: Pick<Fork["parent"], "config" | "sources">,
@@ -66,7 +66,7 @@ export function inheritedValues(
   );
 }
 
-/** The sources of a fork's values: what it took over has the parent's. */
+/** The sources of a fork's values: inherited values have the source that they have in the parent. */
 export function forkSources(
   sources: Sources,
   { parent, sets }: { parent: Sources; sets: (path: string[]) => boolean },

@@ -55,7 +55,7 @@ export async function planRunRequest(
   const known = { tree: withoutPaths(request.tree, declared), floats: request.floats };
   const applied = applyCatalogue(known, services.config);
   const refused = catalogueRefusal(request, applied) ?? problemOf("conflict", conflictsOf(request));
-  // What the catalogue would say is not complete then.
+  // The checks of the catalogue would be incomplete then.
   const config = placed(refused ? withoutCatalogue(known.tree) : applied.tree, files);
   const context = { request, services, files, signal, refused, fork };
   const asked = await jobRequest(config, context), planned = await plan(asked, context);
@@ -91,7 +91,8 @@ function problemOf(type: ProblemType, errors: readonly ProblemError[]): Problem 
 function catalogueRefusal(request: ConfigRequest, applied: AppliedCatalogue): Problem | null {
   const entries = (findings: readonly Finding[], code?: ProblemError["code"]) =>
     findings.map((finding) => ({ ...entryOf(finding, request), ...(code && { code }) }));
-  const message = "must be the id of an entry of the server's catalogue: only the operator declares more";
+  const message =
+    "must be the id of an entry of the server's catalogue: only the operator may declare other keys";
   const declared = [
     ...entries([...operatorsKeys(request.tree), ...applied.declared], "server_declared"),
     ...request.forms.map(({ place }): ProblemError => ({
@@ -112,7 +113,7 @@ interface NamedFile {
   file: CheckedFile;
 }
 
-/** Keeps the datasets that a request names from being deleted, until it is disposed. */
+/** Protects the datasets that a request names from being deleted, until it is disposed. */
 export function holdDatasets({ tree }: ConfigRequest, { datasets }: Pick<Services, "datasets">): Disposable {
   return datasets.hold(pathKeys(tree, "input").map(({ value }) => value).filter(isDatasetId));
 }
@@ -180,21 +181,23 @@ interface PlanContext {
   services: Services;
   files: readonly NamedFile[];
   signal: AbortSignal;
-  /** A refusal of a later class than what the files hold. */
+  /** A refusal of a later class than the contents of files. */
   refused: Problem | null;
   fork: Fork | null;
 }
 
-/** What the planning job gets. With a refusal of a later class it only reads the files. */
+/** The input of the planning job. With a refusal of a later class the job only reads the files. */
 async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobRequest> {
   const { request, services, files, refused, fork } = context, { recipe } = request;
   const device = valueAt(config, ["model", "device"]);
   const target = await planTarget(services, recipe?.limits ?? {}, device === "software");
-  if (device === "gpu" && target.card.facts.software) {
+  const { software } = target.card.facts;
+  if (device === "gpu" && software || device === "software" && !software) {
+    const missing = software ? "GPU" : "software adapter", other = software ? "software" : "gpu";
     throw invalidRequest([{
       pointer: pointerTo(request, "model.device"),
       code: "invalid_value",
-      message: 'This machine has no GPU; set model.device to "auto" or "software"',
+      message: `This machine has no ${missing}; set model.device to "auto" or "${other}"`,
     }]);
   }
   const text = tomlOf(config, { settings: {}, directory: NO_FOLDER });
@@ -209,7 +212,7 @@ async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobR
   };
 }
 
-/** Plans in a job; null when it only reads the files. */
+/** Plans in a job; null when the job only reads the files. */
 async function plan(asked: PlanJobRequest, context: PlanContext): Promise<PlannedRequest | null> {
   const { services, files, signal } = context;
   try {
@@ -281,7 +284,7 @@ function shown(message: string, files: readonly NamedFile[]): string {
   return files.reduce((text, { real, written }) => text.replaceAll(real, written), message);
 }
 
-/** Refuses what the parent's state does not allow, and what would change its training. @throws {Problem} `conflict`. */
+/** Refuses a fork when its parent's state does not allow one, or when it changes fixed keys. @throws {Problem} `conflict`. */
 function refuseFork(
   { parent, refusal: state }: Fork,
   { forbidden, request }: { forbidden: readonly string[] | null; request: ConfigRequest },

@@ -6,7 +6,7 @@ import { fullPlan, type ServingDemand, type ServingPlan } from "../../runs/plan/
 import type { ProbedDevice } from "../routing/services.ts";
 import { planTarget } from "./plan_target.ts";
 
-/** Plans that are kept: the same base is loaded many times. */
+/** The number of plans that are kept, because the same base is loaded many times. */
 const KEPT_PLANS = 64;
 
 interface PlannerOptions {
@@ -18,8 +18,8 @@ interface PlannerOptions {
 const NEVER = new AbortController().signal;
 
 /**
- * Plans within the server's `[limits].vram`, which a serving process has for itself. Where the size of the device's
- * memory is not known nothing is compared with it.
+ * Plans within the server's `[limits].vram`, all of which is for the serving process. Without a known memory size of the
+ * device, the plan is not compared with one.
  *
  * @returns A function that throws `out_of_memory` with the `meta` of `insufficient-memory`.
  */
@@ -31,7 +31,7 @@ export function servingPlanner(
   const plan = async (demand: ServingDemand) => {
     const shares = { limits: config.limits, max_concurrent_runs: 1 };
     const target = await planTarget({ config: shares, devices: probeDevices, assumed_device }, {});
-    // A software device lies in the machine's memory, whose size is known.
+    // A software device uses the machine's memory, whose size is known.
     if (target.vram_bytes === null && !target.card.facts.software) return fullPlan(demand);
     return await jobs.run("plan_serving", { demand, target }, NEVER);
   };

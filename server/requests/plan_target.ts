@@ -1,9 +1,9 @@
-/** The device and the memory that a run may count on. */
+/** The device and the memory for which a run is planned. */
 
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import type { PlanTarget } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
-import type { Services } from "../routing/services.ts";
+import type { ProbedDevice, Services } from "../routing/services.ts";
 
 /** The smaller of the server's budget, of which each run gets an equal share, and the request's; null when unknown. */
 function budgetBytes(
@@ -23,22 +23,35 @@ function budgetBytes(
 }
 
 /**
- * What a run is planned for. Without a device, one with the limits that every device has. A software adapter beside a GPU
- * is taken to have that GPU's limits; its memory is the machine's.
+ * The device that a run takes. Without one, that which plans assume; where there is only a GPU, that, also for a run that
+ * asks for a software adapter.
+ */
+async function deviceFor(
+  is_software: boolean,
+  { devices, assumed_device }: Pick<Services, "devices" | "assumed_device">,
+): Promise<ProbedDevice | null> {
+  const all = await devices();
+  if (all.length > 0) return (is_software ? all.find(({ software }) => software) : undefined) ?? all[0]!;
+  return is_software && assumed_device
+    ? { ...assumed_device, software: true, vram_bytes: null }
+    : assumed_device;
+}
+
+/**
+ * What a run is planned for. The memory of a software adapter is the machine's.
  *
  * @param is_software Whether the run asks for a software adapter.
  */
 export async function planTarget(
-  { config, devices, assumed_device }: Pick<Services, "devices" | "assumed_device"> & {
+  { config, ...services }: Pick<Services, "devices" | "assumed_device"> & {
     config: Pick<ServerConfig, "limits" | "max_concurrent_runs">;
   },
   limits: { vram?: unknown; ram?: unknown },
   is_software = false,
 ): Promise<PlanTarget> {
-  const device = (await devices())[0] ?? assumed_device;
+  const device = await deviceFor(is_software, services);
   if (!device) throw new Problem("device-busy", "This machine has no device for runs");
-  const { subgroup_size, ...probed } = device;
-  const facts = is_software && !probed.software ? { ...probed, software: true, vram_bytes: null } : probed;
+  const { subgroup_size, ...facts } = device;
   const runs = config.max_concurrent_runs, ram_bytes = Deno.systemMemoryInfo().total;
   return {
     card: { facts, subgroup_size },

@@ -25,8 +25,8 @@ const reference = () => z.string().min(1).max(MAX_REFERENCE_CHARS);
 export const runName = z.string().min(1).max(MAX_NAME_CHARS).meta({ description: "The run's name." });
 
 /**
- * The id of a catalogue entry. Anything else that a client may think of giving in its place is for the operator to
- * declare, and is refused later with that code.
+ * The id of a catalogue entry. Other values, such as a command, may only be declared by the operator. They are refused
+ * later with the code that says so.
  */
 const catalogueId = (list: CatalogueList) =>
   z.union([name(), z.looseObject({}), z.array(z.json())]).meta({
@@ -35,7 +35,7 @@ const catalogueId = (list: CatalogueList) =>
     } in the server's catalogue; nothing else is accepted.`,
   });
 
-/** An object whose keys are checked later; `z.record` would drop `__proto__` without a word. */
+/** An object whose keys are checked later. `z.record` would silently drop `__proto__`. */
 const keys = () =>
   z.unknown().refine((value) => typeof value === "object" && value !== null && !Array.isArray(value), {
     error: "must be an object",
@@ -115,7 +115,7 @@ export const forkSchema = z.strictObject({
   name: runName.optional(),
 }).meta({
   id: "Fork",
-  description: "A run that goes on from a checkpoint of another one, with some changes.",
+  description: "A run that continues from a checkpoint of another one, with some changes.",
 });
 
 /** Chooses the form of a body by the fields that it has. */
@@ -127,7 +127,7 @@ export function formOf(value: unknown): z.ZodType {
 /** A body in any form, of which fields may be missing. */
 export type PartialBody = Partial<RecipeBody & CompleteBody & ForkBody>;
 
-/** Fields that stand before the sections of a TOML body. */
+/** The fields that precede the sections of a TOML body. */
 export const tomlHeadSchema = z.object({ name: runName.optional(), fork_from: forkFrom.optional() });
 
 /** The problems of both routes besides those of their form. */

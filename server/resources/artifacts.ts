@@ -101,8 +101,10 @@ const FINDERS: Readonly<Record<ArtifactName, Finder>> = {
   adapter_peft: async ({ config }, services) => config && packed(await peftFiles(config), services),
   config: ({ shown_config, record }, services) =>
     Promise.resolve(shown_config && configContent(shown_config, record, services)),
-  events: async ({ directory }, services) =>
-    directory === null ? null : await linesContent(await eventsFile(directory), eventTexts, services),
+  events: async ({ directory, log_bytes }, services) =>
+    directory === null
+      ? null
+      : await linesContent(await eventsFile(directory, log_bytes), eventTexts, services),
   metrics: async (run, services) => run.directory === null ? null : await metricsContent(run, services),
   trajectories: async ({ trajectories }, services) =>
     trajectories === null ? null : await trajectoriesContent(trajectories, services),
@@ -126,7 +128,7 @@ async function metricsContent(run: StoredRun, services: Services): Promise<Conte
   const id = await followRun(run, services), { database } = services;
   const { last_seq, bytes } = csvSize(database, id);
   const head = new TextEncoder().encode(METRICS_CSV_HEADER);
-  const log = await eventsFile(run.directory!);
+  const log = await eventsFile(run.directory!, run.log_bytes);
   if (!log || last_seq === 0) return null;
   const size_bytes = head.length + bytes;
   return {

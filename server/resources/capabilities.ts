@@ -36,7 +36,7 @@ function byEnvironment<T>(valueOf: (kind: EnvironmentKind) => T): Record<Environ
 
 const availabilitySchema = z.strictObject({ available: z.boolean(), reason: z.string().nullable() });
 
-/** Whether a type is available; with the reason why not where the machine decides too. */
+/** Whether a type is available. Where this also depends on the machine, with the reason why it is not. */
 type Availability = boolean | z.output<typeof availabilitySchema>;
 
 export const capabilitiesSchema = z.strictObject({

@@ -176,7 +176,7 @@ function chatMessage(message: z.output<typeof chatCompletionMessageSchema>): Cha
   return { role, ...said, tool_calls: tool_calls ?? null, reasoning_content: reasoning_content ?? null };
 }
 
-/** The messages in this program's form. Templates show the name of a tool, which OpenAI's form leaves to the call. */
+/** The messages in this program's form. A tool's answer gets the tool's name, which OpenAI's form has only at the call. */
 function messagesOf(given: ChatCompletionRequest["messages"]): Message[] {
   const messages = normalizeMessages(given.map(chatMessage));
   const names = new Map<string, string>();
@@ -211,7 +211,7 @@ function schemaOf({ response_format }: ChatCompletionRequest): string | null {
   );
 }
 
-/** What the body asks for. Without a seed it takes this one. */
+/** The request of a body. @param random_seed The seed of a body without one. */
 export function chatRequestOf(body: ChatCompletionRequest, random_seed: number): ChatRequest {
   const { tools, tool_choice, stop } = body;
   return {

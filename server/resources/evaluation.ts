@@ -27,7 +27,7 @@ export const evaluationResourceSchema = z.strictObject({
   time: z.string().meta({ format: "date-time" }),
   pass_rate: rateSchema.nullable().meta({ description: "Null for a loss on held-out rows." }),
   reward_mean: z.number().nullable(),
-  loss: z.number().nullable().meta({ description: "Null for scenarios." }),
+  loss: z.number().nullable().meta({ description: "Null for scenarios, and when it is not finite." }),
   perplexity: z.number().nullable(),
   values: z.record(z.string(), z.number()).meta({ description: "Other measured values, by metric name." }),
   rows: z.strictObject({
@@ -50,7 +50,7 @@ export const evaluationResourceSchema = z.strictObject({
   row_losses: z.array(
     z.strictObject({
       row: z.string().meta({ description: "Its line in the file." }),
-      loss: z.number(),
+      loss: z.number().nullable().meta({ description: "Null when it is not finite." }),
       weight: z.number().meta({ description: "Its trained tokens, or 1 for a pair." }),
     }).meta({ id: "RowLoss" }),
   ).meta({ description: "The loss of each held-out row." }),
@@ -60,9 +60,14 @@ type Evaluation = z.output<typeof evaluationResourceSchema>;
 
 type EvaluationEvent = Extract<RunEvent, { kind: "evaluation" }>;
 
-/** The losses of rows by their lines. */
-export function rowLosses(by_row: Readonly<Record<string, Example>>): Evaluation["row_losses"] {
-  return Object.entries(by_row).map(([row, { sum, weight }]) => ({ row, loss: sum / weight, weight }));
+/** The losses of rows by their lines. JSON has null for a sum that is not finite. */
+export function rowLosses(
+  by_row: Readonly<Record<string, Pick<Example, "weight"> & { sum: number | null }>>,
+): Evaluation["row_losses"] {
+  return Object.entries(by_row).map(([row, { sum, weight }]) => {
+    const loss = sum === null ? null : sum / weight;
+    return { row, loss: Number.isFinite(loss) ? loss : null, weight };
+  });
 }
 
 /** Only fields of the API, because an event has more. */

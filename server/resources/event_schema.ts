@@ -1,4 +1,4 @@
-/** The events of a run's stream and of the stream over all runs, by name, as clients get them. */
+/** The events of a run's stream and of the stream over all runs, by name, in the form for clients. */
 
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
@@ -61,7 +61,7 @@ export const RUN_EVENTS = {
   state: runEvent("state", "StateEvent", {
     state: z.enum(RUN_STATES),
     ...{ reason, detail, update },
-    checkpoint: z.string().nullable().meta({ description: "From which it goes on." }),
+    checkpoint: z.string().nullable().meta({ description: "The checkpoint from which it continues." }),
   }),
   metrics: runEvent("metrics", "MetricsEvent", { update: count, step: count, values }),
   update: runEvent("update", "UpdateEvent", {
@@ -82,8 +82,9 @@ export const RUN_EVENTS = {
   evaluation: runEvent("evaluation", "EvaluationEvent", {
     ...{ n, update, pass_rate, reward_mean, loss, perplexity, rows, failed, failure, scenarios },
     values: values.optional(),
-    by_row: z.record(z.string(), z.strictObject({ sum: z.number(), weight: z.number() })).optional().meta({
-      description: "The loss of each held-out row, by its line: sum / weight.",
+    by_row: z.record(z.string(), z.strictObject({ sum: value, weight: z.number() })).optional().meta({
+      description:
+        "The loss of each held-out row, by its line: sum / weight; sum is null when it is not finite.",
     }),
   }),
   checkpoint: runEvent("checkpoint", "CheckpointEvent", {

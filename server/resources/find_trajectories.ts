@@ -70,7 +70,7 @@ export async function findMember(
   return { ...found, member };
 }
 
-/** The refusal of a question about tokens that are not kept. */
+/** The refusal of a request for tokens that are not stored. */
 export function noTokens(): Error {
   return notFound("The texts and tokens of this update are not kept", "/path/update");
 }

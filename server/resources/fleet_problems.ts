@@ -6,7 +6,7 @@ import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { notFound, Problem, problemAt } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 
-/** For a route's `find`: a run that this server keeps. @throws {Problem} `not-found`. */
+/** For a route's `find`: a run of this server's fleet. @throws {Problem} `not-found`. */
 export function findKeptRun({ id }: { id: string }, { fleet }: Services): Promise<KeptRun> {
   const run = fleet?.get(id);
   if (!run) throw notFound("There is no such run; GET /v1/runs lists them", "/path/id");
@@ -15,11 +15,11 @@ export function findKeptRun({ id }: { id: string }, { fleet }: Services): Promis
 
 /** The fleet of a server that is not in view mode. */
 export function fleetOf({ fleet }: Services): Fleet {
-  if (!fleet) throw new Problem("not-implemented", "This server keeps no runs");
+  if (!fleet) throw new Problem("not-implemented", "This server has no runs that take commands");
   return fleet;
 }
 
-/** Waits for a fleet, and makes its refusals problems. @throws {Problem} `conflict` or `device-busy`. */
+/** Waits for an answer of the fleet, and converts its refusals. @throws {Problem} `conflict` or `device-busy`. */
 export async function askFleet<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;

@@ -5,7 +5,7 @@ import type { CheckedFile } from "../../core/regular_file.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import { problemAt } from "../http/problems.ts";
 
-/** Jobs whose refusal for want of room is a problem, `device-busy`, whatever the request. */
+/** Jobs whose refusal because of a full queue is the problem `device-busy`, for every request. */
 export function jobsOrBusy(jobs: JobRunner): JobRunner {
   return {
     async run(...asked) {
@@ -19,7 +19,7 @@ export function jobsOrBusy(jobs: JobRunner): JobRunner {
   };
 }
 
-/** A file of a job: where the request names it, and how. */
+/** A file of a job, with the field that names it and the path in that field. */
 export interface NamedFile {
   pointer: string;
   /** The path as the client wrote it. */
@@ -30,14 +30,14 @@ export interface NamedFile {
 /** A failure of a job as a refusal of the field that names its file. Other errors are returned unchanged. */
 export function modelProblem(error: unknown, { pointer, named, file }: NamedFile): unknown {
   if (!(error instanceof ServiceError)) return error;
-  // The real path may be another than the one that the client named.
+  // The real path may differ from the path that the client named.
   const message = error.message.replaceAll(file.path, named);
   return problemAt(pointer, new ServiceError(error.code, message, error.details, { cause: error }));
 }
 
 /**
- * Waits for a job on a model file. Its failures are refusals of the field that names the model; those that name a line
- * are of the row.
+ * Waits for a job on a model file. Its failures become refusals of the field that names the model, or of the row when
+ * they name a line.
  *
  * @param row_pointer The field that names the row; absent: no failure names a line.
  * @throws {Problem}

@@ -2,7 +2,7 @@
 
 import type { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
-import { memoryPosts, type Plan } from "../../runs/plan/plan.ts";
+import { memoryPosts, type Plan, UNKNOWN_BUDGET } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
 
 /** The components that a refusal names. */
@@ -11,16 +11,16 @@ const NAMED_POSTS = 3;
 interface Refused {
   /** The field of the request that needs the memory; `""` when it has none. */
   pointer: string;
-  /** What was asked for, as in "Cannot <doing>". */
+  /** The requested work, as in "Cannot <doing>". */
   doing: string;
-  /** The plan of the run that was asked. */
+  /** The plan of the run that should answer. */
   plan: Plan;
 }
 
 /**
- * An `out_of_memory` as `insufficient-memory`. One that was planned has its `meta` already. The device that refuses memory
- * does not tell how much it has: then `overflow_bytes` is 0, and the posts are those that the engine counted, else those
- * of the run's plan.
+ * Converts an `out_of_memory` to `insufficient-memory`. An error of the planner has its `meta` already. When the device
+ * refused memory, the missing bytes are not known: then `overflow_bytes` is 0, and the posts are those that the engine
+ * counted, else those of the run's plan.
  */
 export function memoryProblem(
   { message, details }: ServiceError,
@@ -33,7 +33,7 @@ export function memoryProblem(
   const reason =
     `the device has no memory for the model${named && ` (${named})`}; end other programs that use ` +
     "the device, or give the server one with more memory";
-  const { vram_budget_bytes, ram_budget_bytes } = memory;
+  const { ram_budget_bytes } = memory, vram_budget_bytes = memory.vram_budget_bytes ?? UNKNOWN_BUDGET;
   return problemOf(`Cannot ${doing}: ${reason}`, {
     pointer,
     meta: {

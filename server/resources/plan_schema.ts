@@ -12,7 +12,7 @@ const lever = z.enum(LEVER_NAMES);
 const warningSchema = z.strictObject({
   code: z.enum(WARNING_CODES),
   field: z.string().optional().meta({
-    description: "Dotted key; absent when it concerns the whole request.",
+    description: "Dotted key; absent when it concerns the entire request.",
   }),
   message: z.string(),
 }).meta({ id: "Warning" });

@@ -53,6 +53,9 @@ export class FleetRuns implements RunSource {
     const record = { ...run.record, name: service.name };
     const { config: shown } = service.plan, shown_config = shown as unknown as Record<string, unknown>;
     const config = placedConfig(shown, directory), trajectories = config.observe?.directory ?? null;
-    return Promise.resolve({ record, directory, trajectories, checkpoints, config, shown_config });
+    const log_bytes = run.feed.place.offset;
+    return Promise.resolve({
+      ...{ record, directory, log_bytes, trajectories, checkpoints, config, shown_config },
+    });
   }
 }

@@ -16,6 +16,7 @@ import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
+import { finiteMetrics } from "../../runs/record/finite_metrics.ts";
 import { evaluationResourceSchema, rowLosses } from "./evaluation.ts";
 import { askFleet, fleetOf } from "./fleet_problems.ts";
 import { memoryProblem } from "./memory_problem.ts";
@@ -86,7 +87,7 @@ export const generationSchema = z.strictObject({
   usage: z.strictObject({ prompt_tokens: z.int(), completion_tokens: z.int() }),
 }).meta({ id: "Generation" });
 
-/** What evaluates or generates, as its schema has checked it. */
+/** A body of evaluate or generate that its schema has checked. */
 type Generate = z.output<typeof generateSchema>;
 type Evaluate = z.output<typeof evaluateSchema>;
 export type GenerationAnswer = z.input<typeof generationSchema>;
@@ -121,7 +122,7 @@ export function evaluationResult(
       reward_mean,
       loss,
       perplexity,
-      values: values ?? {},
+      values: finiteMetrics(values ?? {}),
       rows,
       failure,
       scenarios,
@@ -133,7 +134,7 @@ export function evaluationResult(
 }
 
 /**
- * Asks a run, and makes its refusals problems.
+ * Sends a request to a run, and converts its refusals to problems.
  *
  * @throws {Problem} `not-found` at the checkpoint, `invalid-request` at the messages, `insufficient-memory`, `conflict`,
  * `device-busy`, `timeout`.

@@ -1,4 +1,4 @@
-/** The one run of view mode, as far as its observe directory shows. */
+/** The one run of view mode, with the facts that its observe directory has. */
 
 import { basename, dirname } from "node:path";
 import { algorithmKeys, type AlgorithmName, ALGORITHMS } from "../../config/algorithms.ts";
@@ -31,7 +31,7 @@ function algorithmIn(entry: IndexView["updates"][number] | undefined): Algorithm
     ALGORITHMS.find((name) => algorithmKeys(name).has_rollouts)!;
 }
 
-/** The run of an index. Whether a run goes on that has not reached its last update is not known. */
+/** The run of an index. It is unknown whether a run that has not reached its last update is still running. */
 function viewedRun({ updates }: IndexView, { path, time }: ViewedDirectory): RunCard {
   const first = updates[0], last = updates.at(-1);
   const is_complete = last !== undefined && last.update === last.updates;
@@ -47,7 +47,7 @@ function viewedRun({ updates }: IndexView, { path, time }: ViewedDirectory): Run
       ? null
       : `Update ${
         last?.update ?? 0
-      }${of} is the last one in the directory, which does not tell whether the run goes on`,
+      }${of} is the last one in the directory; it is unknown whether the run continues`,
     created_at: first?.time ?? time,
     started_at: null,
     ended_at: is_complete ? last.time : null,

@@ -23,7 +23,7 @@ async function realRun(root: string): Promise<StoredRun> {
   await writeFiles(stored.trajectories!, {
     "index.jsonl": '{"update":1}\n{"upda',
     "update_000001.jsonl": "{}\n",
-    "update_000002.jsonl.partial": "torn",
+    ".svc-partial-update_000002.jsonl": "torn",
     "notes.md": "mine",
   });
   await Deno.writeTextFile(`${root}/secret.txt`, "secret");

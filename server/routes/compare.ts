@@ -99,7 +99,7 @@ const query = z.strictObject({
   names: listParameter(1, 200).optional().meta({ description: "The metrics to align; absent: all." }),
 });
 
-/** The runs that the request names. @throws {Problem} `not-found` at `/query/runs`, with all that are unknown. */
+/** The runs that the request names. @throws {Problem} `not-found` at `/query/runs`, with all unknown ids. */
 async function findRuns(ids: readonly string[], { runs }: Services): Promise<StoredRun[]> {
   const found = await Promise.all(ids.map((id) => runs.find(id)));
   const errors = ids.filter((_, i) => !found[i]).map((id) => ({

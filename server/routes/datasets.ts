@@ -43,7 +43,7 @@ async function reading<T>(
 /** The kind, for routes that render rows. @throws {Problem} `invalid-request`. */
 function kindOf({ kind }: DatasetCard): DatasetKind {
   if (kind) return kind;
-  const message = "is a dataset of no kind: no row has the fields of one";
+  const message = "is a dataset without a kind: no row has the fields of one";
   throw invalidRequest([{ pointer: "/path/id", code: "invalid_value", message }]);
 }
 

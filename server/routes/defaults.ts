@@ -10,7 +10,7 @@ import { requestJsonSchema } from "../../config/check/request_keys.ts";
 import { jsonValue } from "../http/json_value.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
-/** What learns from attempts. */
+/** The names of the algorithms with rollouts, as text. */
 const attempters = algorithmsText(({ has_rollouts }) => has_rollouts);
 
 const OBSERVE_RULE =

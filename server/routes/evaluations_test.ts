@@ -5,6 +5,8 @@ import { heldoutByUpdate, startTestRun, useSft } from "../../runs/run_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { testApp } from "../app_testing.ts";
+import { RUN_EVENTS } from "../resources/event_schema.ts";
+import { evaluationResult } from "../resources/run_requests.ts";
 import { resumed, runsOf, SCENARIOS_ONLY, storedRun, writeEvents } from "../runs_testing.ts";
 
 /** A real run of three updates, evaluated after 0, 2 and 3; `passing` of its three held-out scenarios pass. */
@@ -97,6 +99,29 @@ Deno.test("values that are not finite are left out of evaluations and checkpoint
     const [checkpoint] = (await get("/v1/runs/test/checkpoints")).json.checkpoints;
     assert.deepEqual(checkpoint.metrics, { finite: 0.5 });
   });
+});
+
+Deno.test("the loss of a row that is not finite is null, in the answer and in the event", async () => {
+  await withFolder(async (root) => {
+    const run = storedRun(root, "test");
+    const by_row = { 1: { sum: 3, weight: 2 }, 2: { sum: NaN, weight: 2 }, 3: { sum: 0, weight: 0 } };
+    const measured = { pass_rate: null, reward_mean: null, loss: NaN, perplexity: NaN, scenarios: [] };
+    const event = { ...evaluation(1, 1, 1), ...measured, rows: { n: 3, truncated: 0 }, by_row };
+    await writeEvents(run.directory!, [resumed(0), event as EventData]);
+    const { json } = await send(run)("/v1/runs/test/evaluations/1");
+    assert.deepEqual([json.loss, json.perplexity], [null, null]);
+    const losses = [["1", 1.5, 2], ["2", null, 2], ["3", null, 0]];
+    assert.deepEqual(json.row_losses, losses.map(([row, loss, weight]) => ({ row, loss, weight })));
+    const line = (await Deno.readTextFile(`${run.directory}/events.jsonl`)).trim().split("\n")[1]!;
+    RUN_EVENTS.evaluation.parse(JSON.parse(line));
+  });
+});
+
+Deno.test("an evaluation on request has no values that are not finite", () => {
+  const values = JSON.parse('{"a": 1, "b": null}');
+  const result = { ...SCENARIOS_ONLY, pass_rate: null, reward_mean: null, scenarios: [], by_example: {} };
+  const shown = evaluationResult({ ...result, values, deterministic: true }, null);
+  assert.deepEqual(shown.values, { a: 1 });
 });
 
 Deno.test("pages of evaluations follow each other", async () => {

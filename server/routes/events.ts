@@ -9,7 +9,7 @@ import { empty, raw, type Route, route } from "../routing/route.ts";
 import type { FleetEvents } from "../store/fleet_events.ts";
 import { eventStream, LAST_EVENT_ID, resumeId, type SentEvent, sinceQuery } from "../http/sse.ts";
 
-/** The durable events of a run after one of them, until its last. */
+/** The durable events of a run after the one with a number, up to its last. */
 async function* runEvents(run: KeptRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {
   for await (const lines of run.feed.follow(since, signal)) {
     yield lines.map(({ seq, kind, text }) => ({ id: seq, event: kind, data: text }));
@@ -48,7 +48,7 @@ export const streamRunEvents = route({
   },
 });
 
-/** The events of all runs after one of them. Where some of these are no longer kept, it begins with a `gap`. */
+/** The events of all runs after the one with a number. If some of these are no longer stored, a `gap` comes first. */
 async function* fleetEvents(
   events: FleetEvents,
   since: number,

@@ -4,8 +4,11 @@ import assert from "node:assert/strict";
 import type { z } from "zod";
 import { ManualClock } from "../../core/clock_fake.ts";
 import type { RunEvent } from "../../runs/record/event.ts";
+import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { assertDeclaredEvents, testApp, testRequest } from "../app_testing.ts";
 import { FLEET_EVENTS, RUN_EVENTS } from "../resources/event_schema.ts";
+import { FleetRuns } from "../resources/run_document.ts";
 import { openDatabase } from "../store/database.ts";
 import { FleetEvents, KEPT_EVENTS } from "../store/fleet_events.ts";
 
@@ -45,6 +48,38 @@ Deno.test("an id older than what is kept begins with a gap, any other with the e
   assert.equal(await firstEvents(app, first), `id: ${newest} event: created`);
   close();
 });
+
+Deno.test("no answer has events that the run's process has not told to be on disk", () =>
+  withFolder(async (folder) => {
+    const fleet = await TestFleet.open({ folder });
+    try {
+      const run = await fleet.create({ updates: 1 }), path = `/v1/runs/${run.id}`;
+      await fleet.until(run, "completed");
+      await fleet.fleet.idle(run.id);
+      const { send } = testApp({ fleet: fleet.fleet, runs: new FleetRuns(fleet.fleet) });
+      const log = await Deno.readTextFile(run.eventsPath);
+      const answers = async () => ({
+        events: (await send(`${path}/artifacts/events`)).body,
+        csv: (await send(`${path}/artifacts/metrics`)).body,
+        samples: (await send(`${path}/metrics`)).json.samples,
+        health: (await send(`${path}/health`)).json,
+        checkpoints: (await send(`${path}/checkpoints`)).json,
+      });
+      const before = await answers();
+      assert.equal(before.events, log);
+      // A process writes its events before it flushes them, and tells of them after that.
+      const unflushed = { seq: run.last_seq + 1, time: "2026-01-01T00:00:00.000Z", run: run.id };
+      const event = { ...unflushed, kind: "metrics", update: 2, step: 2, values: { "loss/policy": 7 } };
+      await Deno.writeTextFile(run.eventsPath, `${JSON.stringify(event)}\n`, { append: true });
+      assert.deepEqual(await answers(), before);
+      await run.advance(unflushed.seq);
+      const { events, samples } = await answers();
+      assert.equal(events, `${log}${JSON.stringify(event)}\n`);
+      assert.equal(samples.at(-1).value, 7);
+    } finally {
+      await fleet.close();
+    }
+  }));
 
 Deno.test("ids that are none, or from the future, are refused", async () => {
   const { send, newest, close } = oldServer();

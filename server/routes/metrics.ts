@@ -121,7 +121,7 @@ async function* bucketsOf(database: Database, selection: MetricSelection, n: num
   if (!range) return;
   const buckets = new Buckets(range, n), names = selection.names && new Set(selection.names);
   for await (const row of rowsByUpdate(database, { ...selection, from_update: range.first })) {
-    // The run went on meanwhile.
+    // The run has written further events since the first query.
     if (row.update <= range.last) buckets.add(row, names);
   }
   for (const name of buckets.names()) yield* buckets.of(name).values();
@@ -154,7 +154,7 @@ const listMetrics = route({
     200: {
       description:
         "Samples in the order of their events. A sample with the update, step and name of an earlier one replaces it, " +
-        "and after a resume the updates that are not yet repeated are gone. Pass next_since as since to go on.",
+        "and after a resume the updates that are not yet repeated are missing. Pass next_since as since to continue.",
       content: {
         "application/json": z.union([
           z.strictObject({ samples: z.array(sampleSchema), next_since: z.int() }).meta({ id: "Samples" }),
@@ -167,7 +167,7 @@ const listMetrics = route({
   find: findRun,
   async handler({ query: { since, names, limit, buckets: n, format }, found, services }) {
     if (n !== undefined && limit !== undefined) {
-      const message = "does not go with buckets, which have all samples";
+      const message = "cannot be combined with buckets, which have all samples";
       throw invalidRequest([{ pointer: "/query/limit", code: "invalid_value", message }]);
     }
     const run = await followRun(found, services), { database } = services;

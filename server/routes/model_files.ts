@@ -53,7 +53,7 @@ const UNREAD = {
 
 function modelFile(found: FoundModel, description: Description): ModelFile {
   const { path, size_bytes, file } = found;
-  // The file may lie under another name than the one that is shown.
+  // The file may have another name than the one that is shown.
   const asShown = (text: string | null) => text && text.replaceAll(file.path, path);
   if (description.kind === null) {
     return { path, size_bytes, ...UNREAD, problem: asShown(description.error.message) };
@@ -81,6 +81,9 @@ function modelFile(found: FoundModel, description: Description): ModelFile {
   };
 }
 
+/** A header, because the contract's lists have no field for it. */
+const COMPLETE = "X-Search-Complete";
+
 const listModelFiles = route({
   method: "GET",
   path: "/v1/model-files",
@@ -90,6 +93,7 @@ const listModelFiles = route({
   answers: {
     200: {
       description: "A file that cannot be read is listed with its problem.",
+      headers: { [COMPLETE]: "false when a limit ended the search, so that files are missing; else true." },
       content: {
         [JSON_TYPE]: z.strictObject({ models: z.array(modelFileSchema), next_cursor: nextCursor })
           .meta({ id: "ModelFileList" }),
@@ -98,13 +102,15 @@ const listModelFiles = route({
   },
   problems: { "device-busy": [] },
   async handler({ query, request: { signal }, services: { model_files } }) {
-    const { items, next_cursor } = page(await model_files.find(signal), {
+    const { models, complete } = await model_files.find(signal);
+    const { items, next_cursor } = page(models, {
       ...query,
-      // A cursor must not tell a path.
+      // A cursor must not contain a path.
       keyOf: ({ path }) => createHash("sha256").update(path).digest("base64url"),
     });
     const descriptions = await model_files.describe(items, signal);
-    return json(200, { models: items.map((found, i) => modelFile(found, descriptions[i]!)), next_cursor });
+    const answer = { models: items.map((found, i) => modelFile(found, descriptions[i]!)), next_cursor };
+    return { ...json(200, answer), headers: { [COMPLETE]: String(complete) } };
   },
 });
 

@@ -5,7 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import type { FoundModel } from "../../runs/models/find_models.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import type { Sent } from "../app_testing.ts";
+import { type Sent, testApp } from "../app_testing.ts";
 import { withJobApp } from "../jobs_testing.ts";
 import { ModelFiles } from "../sources/model_files.ts";
 
@@ -31,6 +31,23 @@ const refusal = ({ status, json }: Sent) => [
   status,
   json.errors.map(({ pointer, code }: Record<string, string>) => `${pointer} ${code}`),
 ];
+
+Deno.test("a search that a limit ended says so, and is logged once", async () => {
+  let complete = true;
+  const jobs = { run: () => Promise.resolve({ models: [], complete }) } as unknown as JobRunner;
+  const root = await Deno.makeTempDir();
+  const { send, logged } = testApp({ toml: `path_roots = [${JSON.stringify(root)}]`, jobs });
+  const told: string[] = [];
+  for (complete of [true, false, false, true, false]) {
+    const { status, headers, json } = await send("/v1/model-files");
+    assert.deepEqual([status, json], [200, { models: [], next_cursor: null }]);
+    told.push(`${headers["x-search-complete"]} ${logged.length}`);
+  }
+  assert.deepEqual(told, ["true 0", "false 1", "false 1", "true 1", "false 2"]);
+  assert.deepEqual(logged.map(({ level }) => level), ["warning", "warning"]);
+  assert.match(String(logged[0]!.message), /limit of the search/);
+  await Deno.remove(root);
+});
 
 Deno.test("model files are listed with what their headers say, and broken ones with the reason", () =>
   withJobApp(async ({ send, root }) => {

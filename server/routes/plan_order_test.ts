@@ -52,6 +52,13 @@ Deno.test(
       assert.deepEqual(refusal(await send("/v1/plan", postJson(odd)))[2], [
         "/objective/rewrad unknown_field",
       ]);
+      // What JSON would silently change, and a name that is too long, leave the rest to be read.
+      const long = "x".repeat(1025), plain = JSON.stringify({ ...unnamed, [long]: { name: 1 } });
+      const body = plain.replace('"updates":"2"', '"updates":"2","updates":"3","minutes":"\\ud800"');
+      assert.deepEqual(refusal(await send("/v1/plan?x=1", { ...postJson({}), body }))[2], [
+        ...["/query/x unknown_field", "/budget/updates invalid_value", "/budget/minutes invalid_value"],
+        ...[" invalid_value", "/recipe invalid_value", ...form],
+      ]);
       const key = { "idempotency-key": "ü" };
       assert.deepEqual(refusal(await send("/v1/runs", postJson({ ...recipe, objective: {} }, key)))[2], [
         " invalid_value",

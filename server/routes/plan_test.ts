@@ -61,14 +61,29 @@ Deno.test("a GPU is refused where the machine has only a software adapter", () =
   }, { probeDevices });
 });
 
-Deno.test("a run on a software adapter beside a GPU is planned without that GPU's memory", () =>
-  withPlans(async ({ send, files }) => {
-    const recipe = { recipe: "sft", model: files.model, data: files.traces };
-    const on = async (device: string) =>
-      (await send("/v1/plan", post({ ...recipe, params: { "model.device": device } }))).json;
-    const [gpu, software] = [await on("gpu"), await on("software")];
-    assert.deepEqual([gpu.memory.vram_budget_bytes, software.memory.vram_budget_bytes], [8 * GIB, null]);
-  }));
+Deno.test("a run on a software adapter beside a GPU is planned with the limits of that adapter", () => {
+  const gpu = { ...ASSUMED_DEVICE, vram_bytes: 8 * GIB };
+  const limits = { ...gpu.limits, maxStorageBufferBindingSize: 256 };
+  const narrow = { ...gpu, name: "narrow", software: true, vram_bytes: null, limits };
+  const only_gpu = { probeDevices: () => Promise.resolve([gpu]) };
+  const both = { probeDevices: () => Promise.resolve([gpu, narrow]) };
+  return withPlans(async (app) => {
+    const on = async (send: typeof app.send, device: string) => {
+      const recipe = { recipe: "sft", model: app.files.model, data: app.files.traces };
+      return await send("/v1/plan", post({ ...recipe, params: { "model.device": device } }));
+    };
+    const planned = await on(app.send, "gpu"), bound = await on(app.send, "software");
+    assert.deepEqual([planned.status, planned.json.memory.vram_budget_bytes], [200, 8 * GIB]);
+    assert.deepEqual([bound.status, bound.json.type], [422, "urn:svc:problems/insufficient-memory"]);
+    assert.match(bound.json.detail, /256 B/);
+    const devices = (await app.send("/v1/capabilities")).json.devices;
+    assert.deepEqual(devices.map(({ name }: { name: string }) => name), ["an ordinary GPU", "narrow"]);
+    const lonely = app.restart(only_gpu);
+    assert.deepEqual(refusal(await on(lonely.send, "software")), [422, "invalid-request", [
+      "/params/model.device invalid_value",
+    ]]);
+  }, both);
+});
 
 Deno.test("TOML, JSON and a recipe mean the same, and problems stand at their own places", () =>
   withPlans(async ({ send, files }) => {

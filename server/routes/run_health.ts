@@ -33,7 +33,7 @@ const healthSchema = z.strictObject({
   }),
 }).meta({ id: "RunHealth" });
 
-/** The metrics that rules read, of a run's start, its newest updates and all its evaluations. */
+/** The metrics that rules read: those of a run's first updates, of its newest ones and of all its evaluations. */
 async function healthSeries(database: Database, run: string): Promise<HealthSeries> {
   const series = new HealthSeries(), range = updateRange(database, run);
   if (!range) return series;

@@ -51,7 +51,7 @@ Deno.test(
       const live = await send(at("generate"), generation({ seed: 3 }));
       assert.equal(live.status, 200, live.body);
       const { message, token_ids, logprobs, stop_reason, usage } = live.json;
-      // Every turn of the test's model says its whole text, as a call, and submits it.
+      // Every turn of the test's model writes its text as the argument of a call, and submits it.
       assert.equal(message.role, "assistant");
       assert.deepEqual(
         message.tool_calls.map(({ function: { name } }: { function: { name: string } }) => name),
@@ -219,10 +219,10 @@ Deno.test(
       const run = await completed(runs, { updates: 1, hang: 20 }), at = `/v1/runs/${run.id}/generate`;
       const left = new AbortController();
       const leaving = app.handle(...testRequest(at, { ...generation(), signal: left.signal }));
-      while (fleet.fleet.room === "slot") await new Promise((resolve) => setTimeout(resolve));
+      while (fleet.fleet.admission === "slot") await new Promise((resolve) => setTimeout(resolve));
       left.abort();
       await leaving;
-      assert.equal(fleet.fleet.room, "slot", "the process ends with the client");
+      assert.equal(fleet.fleet.admission, "slot", "the process ends with the client");
       const broken = await completed(runs, { updates: 1, probe: "changed" });
       const changed = await send(`/v1/runs/${broken.id}/evaluate`, post());
       assert.deepEqual(refusal(changed), [409, "conflict", [" conflict"]]);
@@ -236,7 +236,7 @@ Deno.test(
         post: "adapters",
         bytes: 5,
       }];
-      const budgets = { overflow_bytes: 0, vram_budget_bytes: null, ram_budget_bytes: 2 ** 30 };
+      const budgets = { overflow_bytes: 0, vram_budget_bytes: 0, ram_budget_bytes: 2 ** 30 };
       assert.deepEqual(refused.json.meta, { ...budgets, dominant_posts, levers_applied: [], unlocks: [] });
       assert.match(refused.json.detail, /^Cannot generate: the device has no memory for the model/);
       assert.ok(!refused.body.includes("m.gguf"), "the model's path is the operator's");

@@ -126,7 +126,7 @@ const updateRun = route({
       ...(tags !== undefined && { tags: service.tags }),
     };
     const has_texts = Object.keys(changed).length > 0;
-    // These come first: they can be taken back, a rate that the run has accepted cannot.
+    // These come first because they can be undone. A learning rate that the run has accepted cannot.
     if (has_texts) await askFleet(fleet.change(found.id, changed));
     if (training) {
       try {

@@ -22,7 +22,7 @@ const OFF = "Serving is switched off: the operator's configuration has no [servi
 
 const offReason = ({ serving }: Services) => serving ? null : OFF;
 
-/** A route that is not off has it. */
+/** The serving of a route that is not off, which is never null. */
 function servingOf({ serving }: Services): Serving {
   if (!serving) throw new Problem("not-implemented", OFF);
   return serving;
@@ -69,7 +69,7 @@ const listModels = route({
   handler: ({ services }) => jsonPieces(200, modelTexts(servingOf(services))),
 });
 
-/** A failure as a refusal of the request. Others are returned unchanged. */
+/** Converts a failure to a refusal of the request. Other errors are returned unchanged. */
 function chatProblem(error: unknown, { name, run }: ServedModel): unknown {
   if (!(error instanceof ServiceError)) return error;
   const { code, message, details: { field, keyword, pointer, is_range } } = error;
@@ -83,13 +83,13 @@ function chatProblem(error: unknown, { name, run }: ServedModel): unknown {
       errors: [{ pointer: field, code: "out_of_range", message }],
     });
   }
-  // A run names its fields without a pointer.
+  // A run names its fields without the `/` of a pointer.
   if (typeof field === "string") return problemAt(field.startsWith("/") ? field : `/${field}`, error);
-  // What is left concerns the state of the run, or its files.
+  // The remaining errors concern the state of the run, or its files.
   return problemAt("", error);
 }
 
-/** Events whose failures are problems. */
+/** Events whose failures are converted to problems. */
 async function* withProblems(
   events: AsyncGenerator<ChatEvent>,
   model: ServedModel,
@@ -101,7 +101,7 @@ async function* withProblems(
   }
 }
 
-/** The events with the first one, after which nothing about the request can be refused. */
+/** Waits for the first event and returns all. Until then the request can be refused; afterwards its answer has begun. */
 async function begun(events: AsyncGenerator<ChatEvent>): Promise<AsyncGenerator<ChatEvent>> {
   const { value: first } = await events.next();
   return (async function* () {

@@ -6,7 +6,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { makeRecordings } from "../../runs/fleet/recordings.ts";
 import type { ServingPlan } from "../../runs/plan/plan_serving.ts";
-import { LEAVE_MS, LOAD_MS, SILENCE_MS } from "../../runs/serving/model_process.ts";
+import { LOAD_MS, SHUTDOWN_MS, SILENCE_MS } from "../../runs/serving/model_process.ts";
 import { SETTLE_MS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { count, messages, post, withServing } from "../../tests/served_app.ts";
@@ -19,7 +19,7 @@ async function untilSleeping(clock: ManualClock, number: number): Promise<void> 
   while (clock.sleeping < number) await new Promise((resolve) => setTimeout(resolve));
 }
 
-Deno.test("a run's process that does not leave is not waited for for ever", strict, async () => {
+Deno.test("the wait for a run's process to end has a limit", strict, async () => {
   const clock = new ManualClock();
   await withServing(async ({ send, completed, fleet }) => {
     const run = await completed(), { device } = fleet.fleet, { has, freed } = device;
@@ -65,7 +65,7 @@ Deno.test("a process that hangs is killed, and the next chat gets another one", 
     await untilSleeping(clock, 2);
     await clock.advance(600_000);
     while (serving.is_loaded) {
-      await clock.advance(LEAVE_MS);
+      await clock.advance(SHUTDOWN_MS);
       await new Promise((resolve) => setTimeout(resolve));
     }
     await hang(null);
@@ -74,7 +74,7 @@ Deno.test("a process that hangs is killed, and the next chat gets another one", 
     assert.deepEqual(told, [
       "The process that serves models ended: it said nothing for 600 seconds",
       "The process that serves models ended: it said nothing for 300 seconds",
-      "The process that serves models ended: it does not leave",
+      "The process that serves models ended: it does not end",
     ]);
   }, { clock, idle_seconds: 600 });
 });
@@ -162,7 +162,7 @@ Deno.test(
       assert.deepEqual(refusal(refused), [422, "insufficient-memory", ["/model out_of_range"]]);
       const { meta } = refused.json;
       assert.deepEqual(meta.dominant_posts, [{ post: "weights", bytes: 3e9 }, { post: "kv", bytes: 1e9 }]);
-      assert.deepEqual([meta.overflow_bytes, meta.vram_budget_bytes, meta.unlocks], [0, null, []]);
+      assert.deepEqual([meta.overflow_bytes, meta.vram_budget_bytes, meta.unlocks], [0, 0, []]);
       assert.ok(!serving.is_loaded);
       await Deno.remove(full);
       assert.equal((await send("/v1/chat/completions", post({ model, messages }))).status, 200);

@@ -46,7 +46,7 @@ const search = route({
     200: {
       description:
         "The members that match, in order. One answer looks at a bounded part of the files: it can have fewer members " +
-        "than limit, or none, with a next_cursor that goes on.",
+        "than limit, or none, with a next_cursor for the rest.",
       content: {
         [JSON_TYPE]: z.strictObject({
           members: z.array(foundMemberSchema),

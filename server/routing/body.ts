@@ -54,8 +54,8 @@ function bounded(stream: Bytes, limit: number): Bytes {
 /**
  * Opens the body for a route without reading it.
  *
- * @param spec Null when the route takes no body. A body must then be labelled as JSON, so that a form on another site
- * cannot reach the route; it is not read.
+ * @param spec Null when the route takes no body. A body is then not read, but must be labelled as JSON, so that a form on
+ * another site cannot reach the route.
  * @throws {Problem} `unsupported-media-type` or `payload-too-large`.
  */
 export function openBody(
@@ -105,10 +105,20 @@ export async function readBody(
   if (!is_json && !spec.read) return { body: { content_type, stream }, errors: [] };
   const text = await decoded(stream);
   if (text === null) return { body: null, errors: [NOT_TEXT] };
-  const parsed = is_json ? parseStrictJson(text) : { value: text, errors: [] };
-  if (parsed.errors.length > 0) return { body: null, errors: parsed.errors };
-  if (spec.read) return spec.read({ content_type, value: parsed.value }, services);
-  const { value, errors } = check({ schema: spec.content[content_type]!, value: parsed.value, prefix: "" });
+  const parsed = is_json ? parseStrictJson(text) : { value: text, is_read: true, errors: [] };
+  if (!parsed.is_read) return { body: null, errors: parsed.errors };
+  const given = { content_type, value: parsed.value };
+  const { body, errors } = spec.read ? spec.read(given, services) : checked(given, spec);
+  // A place has one reason, the first.
+  const places = new Set(parsed.errors.map(({ pointer }) => pointer));
+  return { body, errors: [...parsed.errors, ...errors.filter(({ pointer }) => !places.has(pointer))] };
+}
+
+function checked(
+  { content_type, value: given }: { content_type: string; value: unknown },
+  spec: BodySpec,
+): { body: unknown; errors: readonly ProblemError[] } {
+  const { value, errors } = check({ schema: spec.content[content_type]!, value: given, prefix: "" });
   return { body: { content_type, value }, errors };
 }
 

@@ -112,7 +112,7 @@ function parametersOf(route: Route, components: Components): Json[] {
       in: place_in,
       required: !schema.safeParse(undefined).success,
       ...(description === undefined ? {} : { description }),
-      // Lists stand in one parameter, with commas between their items.
+      // A list is one parameter, with commas between its items.
       ...(place.type === "array" ? { style: "form", explode: false } : {}),
       schema: place,
     };
@@ -201,7 +201,7 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
       description: DESCRIPTION,
       license: { name: "MIT", identifier: "MIT" },
     },
-    // The server that the document comes from.
+    // The server from which the document is read.
     servers: [{ url: "/" }],
     security: [{ bearer: [] }, {}],
     paths,

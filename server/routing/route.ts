@@ -18,8 +18,8 @@ export type MediaSchemas = Readonly<Record<string, z.ZodType>>;
 export interface BodySpec {
   content: MediaSchemas;
   /**
-   * Reads a body of several forms to a value of its own, with all problems of the form that is meant. It gets the value
-   * of JSON, which has not been checked, or the text of another type.
+   * Reads a body that may have several forms, and lists all problems of the form that the client chose. Its input is the
+   * value of JSON, which has not been checked, or the text of another type.
    */
   read?: (
     given: { content_type: string; value: unknown },
@@ -54,7 +54,7 @@ const JSON_TYPE = "application/json";
 /** The argument of a handler. */
 export interface Call<P extends string = string, Q = unknown, B = unknown, F = unknown> {
   /**
-   * The client's request, for headers and for `signal`, which aborts when the client leaves. Its URL is normalised:
+   * The client's request, for headers and for `signal`, which aborts when the client disconnects. Its URL is normalised:
    * take path and query values from `params` and `query`.
    */
   request: Request;
@@ -67,7 +67,7 @@ export interface Call<P extends string = string, Q = unknown, B = unknown, F = u
   services: Services;
 }
 
-/** A handler's body: what the route reads it to, or the checked value of JSON, else the bytes, limited in size. */
+/** A handler's body: the result of the route's `read`, or the checked value of JSON, else the bytes, limited in size. */
 export type BodyOf<B> = B extends { read: (...given: never[]) => { body: infer R } } ? R
   : B extends { content: infer C } ?
       | {
@@ -89,8 +89,8 @@ type ContentAnswer<S, C> = {
 }[keyof C & string];
 
 /**
- * A handler's return value: one of the declared answers. JSON is a value or {@link JsonPieces}, any other body is what
- * `Response` accepts.
+ * A handler's return value: one of the declared answers. A JSON body is a value or {@link JsonPieces}; any other body is
+ * of a type that `Response` accepts.
  */
 export type AnswerOf<A> = {
   [S in keyof A & number]: A[S] extends { content: infer C } ? ContentAnswer<S, C>
@@ -183,7 +183,7 @@ export function json<const S extends number, const T>(status: S, body: T) {
   return { status, content_type: JSON_TYPE, body } as const;
 }
 
-/** Objects whose JSON is always the same, with its bytes once they are made. */
+/** The JSON bytes of objects that never change, once they are made. */
 const constants = new WeakMap<object, Uint8Array<ArrayBuffer> | null>();
 
 /** JSON of an object that never changes: its text is made once. */
@@ -208,8 +208,8 @@ export class JsonPart {
 }
 
 /**
- * JSON text that is made in pieces, because making all of it at once would hold up other requests. What may have prose
- * is a {@link JsonPart}.
+ * JSON text that is made in pieces, because making all of it at once would delay other requests. A value that may have
+ * prose is a {@link JsonPart}.
  */
 export class JsonPieces {
   constructor(readonly pieces: AsyncIterable<string | JsonPart>) {}

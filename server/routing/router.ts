@@ -18,7 +18,7 @@ interface Pattern {
   routes: Map<Method, Route>;
 }
 
-/** A target's path and query as sent. Dots and escapes stay, so that no other spelling reaches a route. */
+/** A target's path and query as sent. Dots and escapes are not resolved, so that no other spelling reaches a route. */
 export function splitTarget(target: string): { path: string; search: string } {
   // A proxy sends a full URL; the path starts after its authority.
   const relative = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "").split("#", 1)[0]!;

@@ -20,7 +20,7 @@ import type { FleetEvents } from "../store/fleet_events.ts";
 import type { RunIndex } from "../store/run_index.ts";
 import type { Family } from "../telemetry/exposition.ts";
 
-/** A device, with what plans need to know of it. */
+/** A device, with the facts that plans need. */
 export type ProbedDevice = PlanTarget["card"]["facts"] & Pick<PlanTarget["card"], "subgroup_size">;
 
 export interface Services {
@@ -30,9 +30,9 @@ export interface Services {
   started_ms: number;
   /** Seconds since the server started, rounded down. */
   uptimeSeconds(): number;
-  /** The machine's devices, the one that a run would take first. @throws The probe's error. */
+  /** The machine's devices. The first one is the default of a run. @throws The probe's error. */
   devices(): Promise<ProbedDevice[]>;
-  /** The device that plans assume when there is none. */
+  /** The device for which runs are planned on a machine without one. */
   assumed_device: ProbedDevice | null;
   /** The runs of this server. */
   runs: RunSource;
@@ -49,9 +49,9 @@ export interface Services {
   index: RunIndex;
   /** Signs links to artefacts. */
   links: Links;
-  /** Of files that are packed for download. */
+  /** The checksums of files that are packed for download. */
   checksums: Checksums;
-  /** Of files whose paths are left out. */
+  /** The sizes of files from which the machine's paths are removed. */
   sizes: KnownSizes;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
@@ -59,7 +59,7 @@ export interface Services {
   jobs: JobRunner;
   /** The server's own metrics. */
   telemetry: readonly (() => Family[])[];
-  /** Takes the machine's paths out of texts; null where the operator lets them be shown. */
+  /** Removes the machine's paths from texts; null when the operator allows that they are shown. */
   newRedactor(): Redactor | null;
   /** The number of requests of a route, such as `/v1/events`, that are being answered. */
   openRequests(route: string): number;

@@ -4,7 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { CheckedFile } from "../../core/regular_file.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import type { ModelDescription } from "../../runs/models/describe_models.ts";
-import type { FoundModel } from "../../runs/models/find_models.ts";
+import type { FoundModel, FoundModels } from "../../runs/models/find_models.ts";
 import { realRoots } from "../access/paths.ts";
 
 /** Files of one job; if it exceeds a limit, each gets a job of its own. */
@@ -17,24 +17,30 @@ export interface ModelFilesOptions {
   /** `path_roots` of the configuration. */
   roots: readonly string[];
   jobs: JobRunner;
+  /** Called when a search has ended at a limit, and the one before had not; absent: nobody is told. */
+  incomplete?: () => void;
 }
 
 export class ModelFiles {
   readonly #options: ModelFilesOptions;
   readonly #kept = new Map<string, ModelDescription>();
+  #was_complete = true;
 
   constructor(options: ModelFilesOptions) {
     this.#options = options;
   }
 
-  /** All files by path, without their descriptions. */
-  async find(signal: AbortSignal): Promise<FoundModel[]> {
-    const roots = await realRoots(this.#options.roots);
-    if (roots.length === 0) return [];
-    return (await this.#options.jobs.run("find_models", { roots }, signal)).models;
+  /** The files by path, without their descriptions; not all of them when a limit ended the search. */
+  async find(signal: AbortSignal): Promise<FoundModels> {
+    const { roots: configured, jobs, incomplete } = this.#options, roots = await realRoots(configured);
+    if (roots.length === 0) return { models: [], complete: true };
+    const found = await jobs.run("find_models", { roots }, signal);
+    if (!found.complete && this.#was_complete) incomplete?.();
+    this.#was_complete = found.complete;
+    return found;
   }
 
-  /** The descriptions of found files, in order. A file that exceeds a limit has it as its problem. */
+  /** The descriptions of found files, in order. For a file that exceeds a limit, the description has this as a problem. */
   async describe(found: readonly FoundModel[], signal: AbortSignal): Promise<ModelDescription[]> {
     const keyOf = ({ file, size_bytes, modified_ms }: FoundModel) =>
       JSON.stringify([file.path, file.dev, file.ino, size_bytes, modified_ms]);

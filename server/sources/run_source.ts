@@ -1,4 +1,4 @@
-/** Where the handlers find runs. */
+/** The source of runs for route handlers. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
@@ -8,13 +8,15 @@ export interface StoredRun {
   record: RunRecord;
   /** The run's folder (`runs/directory/run_directory.ts`); null in view mode, which has only trajectories. */
   directory: string | null;
+  /** The bytes of the event log that are on disk: answers have no more of it. Absent: nobody writes to it. */
+  log_bytes?: number;
   /** The observe directory; null when the run exports no trajectories. */
   trajectories: string | null;
   /** The folder of its checkpoints; null in view mode. */
   checkpoints: string | null;
   /** Resolved, with the run's own paths; null in view mode. */
   config: ResolvedConfig | null;
-  /** As clients see it: by catalogue ids, with paths as they were written, without the run's own; null in view mode. */
+  /** In the form for clients: with catalogue ids and paths as written, without the run's own; null in view mode. */
   shown_config: Readonly<Record<string, unknown>> | null;
 }
 

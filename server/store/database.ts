@@ -1,7 +1,7 @@
 /**
  * The server's database, `<data_dir>/index.sqlite`. Samples and places of events can be rebuilt from the logs of runs at
- * any time; events of all runs, once lost, are published anew. This file has the pragmas, the schema and what happens to
- * a damaged file; other files have the statements.
+ * any time. Events of all runs that are lost are published again. This file has the pragmas, the schema and the treatment
+ * of a damaged file; other files have the statements.
  */
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
@@ -122,7 +122,7 @@ export class Database {
     return Number(this.#statement(statement).run(...values).changes);
   }
 
-  /** All changes of `body`, or none. They are on the disk when it returns. `body` may not wait. */
+  /** Makes all changes of `body`, or none. They are on the disk when it returns. `body` must be synchronous. */
   transaction<T>(body: () => T): T {
     this.#sql.exec("BEGIN IMMEDIATE");
     try {
@@ -135,7 +135,7 @@ export class Database {
     }
   }
 
-  /** Like {@link transaction}, for rows that are rebuilt when a power cut loses them: it does not wait for the disk. */
+  /** Like {@link transaction}, without the wait for the disk: for rows that can be rebuilt after a power cut. */
   rebuildable<T>(body: () => T): T {
     this.#sql.exec("PRAGMA synchronous = NORMAL");
     try {

@@ -1,4 +1,4 @@
-/** Where the events that are looked up by name are in the logs of runs. */
+/** The places, in the logs of runs, of the events that are looked up by name. */
 
 import type { Database } from "./database.ts";
 

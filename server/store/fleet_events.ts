@@ -1,4 +1,4 @@
-/** The events of all runs: created, changed, deleted. They have numbers of their own and outlive the server. */
+/** The events of all runs: created, changed, deleted. They have numbers of their own, and are stored in the database. */
 
 import { type Clock, timestamp } from "../../core/clock.ts";
 import type { FleetChange } from "../../runs/fleet/run_keeper.ts";
@@ -8,10 +8,10 @@ import type { Database } from "./database.ts";
 /** The number of events that are kept. */
 export const KEPT_EVENTS = 10_000;
 
-/** Events of an answer's piece. */
+/** The most events of a piece for a reader. */
 const PIECE_EVENTS = 500;
 
-/** The event of a run's log that `created` stands for: every run begins as `queued`. */
+/** The number of the event in a run's log that `created` represents: every run begins as `queued`. */
 export const CREATED_SEQ = 1;
 
 /** The kinds of these events. */
@@ -23,11 +23,11 @@ export interface FleetEvent {
   time: string;
   kind: typeof FLEET_EVENT_KINDS[number];
   run: string;
-  /** The run's state from then on; the last one of a deleted run. */
+  /** The run's state after the event; for a deleted run its last state. */
   state: string;
 }
 
-/** How far a run's states are published, that is, stored as events of all runs. */
+/** How far the states of a run are published, which means stored as events of all runs. */
 export interface PublishedRun {
   run: string;
   /** The event of its log up to which all changes of its state are published. */
@@ -36,7 +36,7 @@ export interface PublishedRun {
   state: RunState;
 }
 
-/** An event before it has its number. */
+/** An event without its number. */
 type NewEvent = Pick<FleetEvent, "kind" | "time"> & Omit<PublishedRun, "run">;
 
 export class FleetEvents {
@@ -93,7 +93,7 @@ export class FleetEvents {
     this.#wake();
   }
 
-  /** Ends all readers when they have what is stored. */
+  /** Ends all readers after the last stored event. */
   close(): void {
     this.#is_closed = true;
     this.#wake();
@@ -105,7 +105,8 @@ export class FleetEvents {
   }
 
   /**
-   * The events after one of them, in order, in pieces; then those to come, until the signal aborts or there are no more.
+   * The events after the one with a number, in order and in pieces, then new events as they are stored. Ends when the
+   * signal aborts or the events are closed.
    */
   async *follow(since: number, signal: AbortSignal): AsyncGenerator<FleetEvent[]> {
     const { promise: aborted, resolve } = Promise.withResolvers<void>();

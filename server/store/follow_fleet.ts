@@ -1,4 +1,4 @@
-/** Publishes what happens to the runs of a fleet: each event is stored once, also after the server was killed. */
+/** Publishes the events of a fleet's runs. Each event is stored exactly once, even if the server is killed. */
 
 import { errorRecord } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
@@ -19,9 +19,9 @@ interface FollowFleetOptions {
 }
 
 /**
- * Publishes what the logs of runs have and the events of all runs lack, then every change until the fleet is closed.
- * What could not be stored, for example on a full disk, is read from the logs again before the next change. Meanwhile
- * deleted runs are removed from the index: that takes long for a large run, and no event waits for it.
+ * Publishes the changes in the logs of runs that are not published yet, then every change until the fleet is closed.
+ * Changes that could not be stored, for example on a full disk, are read from the logs again before the next change. At
+ * the same time deleted runs are removed from the index. That takes long for a large run, and no event waits for it.
  */
 export async function followFleet(options: FollowFleetOptions): Promise<void> {
   const { fleet, changes, events, index, log } = options, forgetting = new Set<Promise<unknown>>();
@@ -51,7 +51,7 @@ export async function followFleet(options: FollowFleetOptions): Promise<void> {
   await Promise.all(forgetting);
 }
 
-/** Publishes what the logs have and the events lack. A change that comes later with the same events adds none. */
+/** Publishes the changes in the logs that are not published yet. A later change with the same events adds none. */
 async function catchUp({ fleet, events }: FollowFleetOptions): Promise<void> {
   const runs = fleet.list().reverse(), published = new Map(events.published().map((row) => [row.run, row]));
   for (const { run, state } of published.values()) {

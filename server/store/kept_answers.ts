@@ -1,4 +1,4 @@
-/** The answers to requests with an Idempotency-Key, also when the runs that they created are gone. */
+/** The stored answers to requests with an Idempotency-Key. They remain when the created runs are deleted. */
 
 import type { Database } from "./database.ts";
 
@@ -22,7 +22,7 @@ export function isKept({ created_ms }: Pick<KeptAnswer, "created_ms">, now_ms: n
   return now_ms - created_ms < KEPT_MS;
 }
 
-/** The answer to an earlier request with a key; null when there is none, or it is too old. */
+/** The answer to an earlier request with a key; null when there is none, or when it is too old. */
 export function keptAnswer(database: Database, key: string, now_ms: number): KeptAnswer | null {
   const query = "SELECT key, body_sha256, run, answer, created_ms FROM kept_answers WHERE key = ?";
   const found = database.get<KeptAnswer>(query, key);

@@ -1,4 +1,4 @@
-/** Reads metrics of runs from the index, a few events at a time, so that no answer holds up others. */
+/** Reads metrics of runs from the index, a few events at a time, so that no answer delays others. */
 
 import type { MetricRow, UpdateRange } from "../../runs/results/metric_series.ts";
 import type { Database } from "./database.ts";

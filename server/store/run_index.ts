@@ -8,10 +8,10 @@ import type { RunLog } from "../../runs/results/run_log.ts";
 import type { Database } from "./database.ts";
 import { decodeValues, encodeValues } from "./metric_values.ts";
 
-/** Text of a log that is read in one transaction: a few milliseconds of work. */
+/** How much text of a log is read in one transaction: a few milliseconds of work. */
 const BATCH_BYTES = 1 << 16;
 
-/** Events of a log that are removed in one transaction. */
+/** How many events of a log are removed in one transaction. */
 const REMOVED_SEQS = 2000;
 
 /** How far a log is read. */
@@ -21,7 +21,7 @@ interface Position {
   last_seq: number;
 }
 
-/** What an earlier event has for the same update and step. */
+/** The names and values that an earlier event has for the same update and step. */
 interface RepeatedRow {
   seq: number;
   time_ms: number;
@@ -38,8 +38,8 @@ interface Line {
 }
 
 /**
- * Follows the logs of runs. An update that a run repeats replaces its first one, and what a resumed run has not yet
- * repeated does not count.
+ * Follows the logs of runs. When a resumed run repeats an update, the new values replace the old ones. Until then the old
+ * values of that update do not count.
  */
 export class RunIndex {
   readonly #database: Database;
@@ -51,7 +51,7 @@ export class RunIndex {
     this.#database = database;
   }
 
-  /** Reads what was appended to a log since the last call. Calls for one run wait for each other. */
+  /** Reads what was appended to a log since the last call, up to the log's `end`. Calls for one run wait for each other. */
   async follow(log: RunLog): Promise<void> {
     await this.#inTurn(log.run, () => this.#follow(log));
   }
@@ -76,13 +76,13 @@ export class RunIndex {
     });
   }
 
-  /** Removes what an earlier server had begun to remove. */
+  /** Completes the removals that an earlier server has begun. */
   async clean(): Promise<void> {
     const rows = this.#database.all<{ log: number }>("SELECT log FROM logs WHERE run IS NULL");
     for (const { log } of rows) await this.#removeRows(log);
   }
 
-  /** Removes no more rows, because the server ends: the next one goes on with {@link clean}. */
+  /** Stops removing rows, because the server ends. {@link clean} of the next server completes the removal. */
   async stop(): Promise<void> {
     this.#is_stopped = true;
     await Promise.allSettled(this.#removing);
@@ -108,8 +108,10 @@ export class RunIndex {
   /** @returns False when the log's lines are not those that were read before. */
   async #read(log: RunLog): Promise<boolean> {
     const position = this.#position(log.run), { read_bytes } = position;
-    const size = await sizeOf(log.path);
-    if (size <= read_bytes) return size === read_bytes;
+    const size = await sizeOf(log.path), until = Math.min(size, log.end ?? Infinity);
+    if (size < read_bytes) return false;
+    // Another request may have read further meanwhile.
+    if (until <= read_bytes) return true;
     if (read_bytes > 0 && !await isLineEnd(log.path, read_bytes)) return false;
     let batch: Line[] = [], start = read_bytes, is_known = true;
     const write = () => {
@@ -117,6 +119,7 @@ export class RunIndex {
       batch = [];
     };
     for await (const { line, end } of linesFrom(log.path, start)) {
+      if (end > until) break;
       batch.push({ line, start, end });
       start = end;
       if (end - batch[0]!.start >= BATCH_BYTES) write();
@@ -135,7 +138,7 @@ export class RunIndex {
   }
 
   /**
-   * Writes lines and moves the position to their end. A damaged line ends what can be read.
+   * Writes lines and moves the position to their end. Lines after a damaged one are not read.
    *
    * @returns False at a line that does not follow the last one.
    */
@@ -213,7 +216,7 @@ export class RunIndex {
     return this.#list(names);
   }
 
-  /** The run is gone at once; its rows are removed a part at a time, because all of them would take too long. */
+  /** Removes a run at once from answers, and its rows in parts, because removing all of them takes too long. */
   async #forget(run: string): Promise<void> {
     const found = this.#database.get<{ log: number }>("SELECT log FROM logs WHERE run = ?", run);
     if (!found) return;
@@ -254,7 +257,7 @@ async function isLineEnd(path: string, offset: number): Promise<boolean> {
   return await file.read(last) === 1 && last[0] === 10;
 }
 
-/** 0 for a file that is not there yet. */
+/** The size of a file; 0 when it does not exist yet. */
 async function sizeOf(path: string): Promise<number> {
   return await doing(`read ${path}`, async () => {
     try {

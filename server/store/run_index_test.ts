@@ -80,6 +80,26 @@ Deno.test("the index follows a log as it grows", strict, async () => {
   });
 });
 
+Deno.test("nothing after the end of a log is read, and an older end changes nothing", strict, async () => {
+  await withIndex(async ({ directory, index, samples }) => {
+    await writeEvents(directory, [metrics(1, { a: 1 }), metrics(2, { a: 2 })]);
+    const lines = (await Deno.readTextFile(eventsPathOf(directory))).split("\n");
+    const [first, both] = [lines[0]!.length + 1, lines[0]!.length + lines[1]!.length + 2];
+    const followTo = (log_bytes: number) =>
+      index.follow(runLogOf("run_A", { directory, log_bytes, trajectories: null })!);
+    await followTo(0);
+    assert.deepEqual(await samples(), []);
+    for (const bytes of [first, first + 1, both - 1]) {
+      await followTo(bytes);
+      assert.deepEqual(await samples(), ["1/1/1 a=1"]);
+    }
+    for (const bytes of [both, first]) {
+      await followTo(bytes);
+      assert.deepEqual(await samples(), ["1/1/1 a=1", "2/2/2 a=2"]);
+    }
+  });
+});
+
 Deno.test("a line without its end is read when it is complete", strict, async () => {
   await withIndex(async ({ directory, follow, samples }) => {
     await writeEvents(directory, [metrics(1, { a: 1 }), metrics(2, { a: 2 })]);

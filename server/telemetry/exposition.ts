@@ -12,7 +12,7 @@ export interface Sample {
   suffix?: "_bucket" | "_sum" | "_count";
 }
 
-/** A metric with all of its samples. A counter's name ends in `_total`, a unit's in its base unit. */
+/** A metric with all of its samples. The name of a counter ends in `_total`, one with a unit in its base unit. */
 export interface Family {
   name: string;
   type: "counter" | "gauge" | "histogram";
@@ -31,7 +31,7 @@ function labelsText(labels: Labels | undefined): string {
   return pairs.length > 0 ? `{${pairs.join(",")}}` : "";
 }
 
-/** A number as Go writes and reads it. */
+/** A number in the syntax of Go, which the format uses. */
 function numberText(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   return Number.isFinite(value) ? String(value) : value > 0 ? "+Inf" : "-Inf";

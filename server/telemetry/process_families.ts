@@ -4,7 +4,7 @@ import process from "node:process";
 import { VERSION } from "../../core/version.ts";
 import type { Family } from "./exposition.ts";
 
-/** The number of open files; null where the system does not tell. */
+/** The number of open files; null on systems where it cannot be read. */
 async function openFiles(): Promise<number | null> {
   if (Deno.build.os !== "linux") return null;
   try {

@@ -7,10 +7,10 @@ import { Counter, type Family, Histogram } from "./exposition.ts";
 /** Upper limits of the buckets, in seconds. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
 
-/** The status in logs and metrics of a request whose client left before it was answered, as nginx has it. */
+/** The status, in logs and metrics, of a request whose client disconnected before the answer; nginx uses the same. */
 export const CLIENT_LEFT = 499;
 
-/** The route in metrics of a path that is none. */
+/** The name in metrics of all paths that have no route. */
 const NO_ROUTE = "none";
 
 /** Methods of HTTP. Clients may invent others, which must not make new metrics. */
@@ -19,25 +19,25 @@ const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIO
 /** The longest path in a line of the log, in characters. */
 const MAX_PATH_CHARS = 1024;
 
-/** What is known of a request at its start. */
+/** The facts of a request that are known at its start. */
 interface Begun {
   method: string;
   /** As sent, without the query, which may have the signature of a link. */
   path: string;
   peer: string;
   trace_id: string;
-  /** Of the distributed trace that the request belongs to; null for none. */
+  /** The id of the distributed trace to which the request belongs; null for none. */
   otel_trace_id: string | null;
 }
 
-/** How an answer ended: sent completely, left by the client, or failed on the way. */
+/** How an answer ended: it was sent completely, the client disconnected, or it failed before its end. */
 type Ended = "complete" | "left" | "failed";
 
 type Body = ReadableStream<Uint8Array<ArrayBuffer>>;
 
 /** A request that is being answered. */
 export class WatchedRequest {
-  /** The pattern of its route; null for a path that is none. */
+  /** The pattern of its route; null for a path without one. */
   route: string | null = null;
   /** The paths that its answer shows shortened. */
   shortened: () => readonly string[] = () => [];
@@ -48,12 +48,12 @@ export class WatchedRequest {
     this.#end = end;
   }
 
-  /** The answer has a body of bytes, or none. */
+  /** Ends the request with an answer that has a body of bytes, or no body. */
   sends(status: number, bytes: number): void {
     this.#end({ status, bytes, ended: status === CLIENT_LEFT ? "left" : "complete" });
   }
 
-  /** The answer's body is a stream: the request ends with it. */
+  /** Watches an answer whose body is a stream. The request ends with the stream. */
   streams(status: number, body: Body): Body {
     const reader = body.getReader();
     let bytes = 0;

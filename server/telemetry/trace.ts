@@ -22,7 +22,7 @@ export function activeSpan(): Span | null {
   return Deno.telemetry.contextManager.active()?.getValue?.(SPAN_KEY) ?? null;
 }
 
-/** A random id for a request: 32 hex digits. Nothing that a client sends has an effect on it. */
+/** A random id for a request: 32 hex digits. It does not depend on data of the client. */
 export function newTraceId(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }

@@ -54,7 +54,7 @@ export class WatchedJobs implements JobRunner {
     } catch (error) {
       const outcome = outcomeOf(error, signal);
       end(outcome);
-      // Whoever asked for the job logs its failures.
+      // The caller logs the failures of its job.
       if (outcome === "limit") log({ level: "warning", job: name, message: (error as Error).message });
       throw error;
     }

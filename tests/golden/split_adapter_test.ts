@@ -1,4 +1,4 @@
-/** Adapters in parts, as on a device that does not bind their arrays whole: the bits of whole ones, up to the norm's order. */
+/** Adapters in parts, for a device with a small binding limit: the bits of undivided ones, up to the order of the norm's sum. */
 
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";

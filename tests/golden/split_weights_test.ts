@@ -1,4 +1,4 @@
-/** Weights in parts, as on a device that does not bind them whole: the bits of whole ones. */
+/** Weights in parts, for a device with a small binding limit: the bits of undivided ones. */
 
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";

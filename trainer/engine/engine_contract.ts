@@ -242,7 +242,7 @@ async function checkPages(engine: TestedEngine): Promise<void> {
   const parent = await open(engine, someTokens(0, 64));
   equal((await counters(engine)).kv_pages_used - before, 2);
   const child = await open(engine, someTokens(0, 33), { parent });
-  equal((await counters(engine)).kv_pages_used - before, 4, "whole pages are shared");
+  equal((await counters(engine)).kv_pages_used - before, 4, "full pages are shared");
   await close(engine, parent);
   equal((await counters(engine)).kv_pages_used - before, 4, "and stay while a child uses them");
   await close(engine, child);

@@ -155,7 +155,7 @@ gpuTest(
       const before = await client.call("counters", null);
       const sequences = await Promise.all([9, 9, 10].map((token) => open(engine, [...system, token])));
       const held = await client.call("counters", null);
-      // Two whole pages in common, and of each sequence one page for its last 7 tokens.
+      // Two full pages in common, and of each sequence one page for its last 7 tokens.
       assert.equal(held.kv_pages_used - before.kv_pages_used, 2 + 3);
       const generated = await Promise.all(
         sequences.map((sequence) => generate(engine, { sequence, max_tokens: 12, sampling })),

@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
+import { partialPath } from "../../core/files.ts";
 import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
 import { Grammars } from "../grammar/grammars.ts";
 import { checkSamples } from "../learning/check_samples.ts";
@@ -383,7 +384,7 @@ export class ScriptedEngine {
 
 /** Writes a file atomically, as the real engine does: a write that fails leaves no file. */
 function writeAtomically(path: string, bytes: Uint8Array): void {
-  const partial = `${path}.partial`;
+  const partial = partialPath(path);
   try {
     Deno.writeFileSync(partial, bytes);
     Deno.renameSync(partial, path);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { partialPath } from "../../core/files.ts";
 import { GGUF_NAMES, LORA_TARGETS, peftModule, targetOfGgufName } from "../../core/lora_targets.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { readAdapter, writeAdapter } from "./adapter.ts";
@@ -117,17 +118,17 @@ Deno.test({
       const lora = await goldenAdapter(), path = `${directory}/a.gguf`;
       await writeAdapter(path, lora);
       // The partial file is the full device: all writes to it fail.
-      await Deno.symlink("/dev/full", `${path}.partial`);
+      await Deno.symlink("/dev/full", partialPath(path));
       await assert.rejects(writeAdapter(path, changed(lora)), /no space is left on the disk/);
       assert.deepEqual(await namesIn(directory), ["a.gguf"]);
       assert.equal(loraDifference(lora, await readAdapter(path)), null);
 
       // A folder in the way of the partial file, and a file in the way of the folder.
-      await Deno.mkdir(`${directory}/b.gguf.partial/in_the_way`, { recursive: true });
+      await Deno.mkdir(`${directory}/.svc-partial-b.gguf/in_the_way`, { recursive: true });
       await assert.rejects(writeAdapter(`${directory}/b.gguf`, lora));
       await Deno.writeTextFile(`${directory}/file`, "");
       await assert.rejects(writeAdapter(`${directory}/file/c.gguf`, lora));
-      assert.deepEqual(await namesIn(directory), ["a.gguf", "b.gguf.partial", "file"]);
+      assert.deepEqual(await namesIn(directory), [".svc-partial-b.gguf", "a.gguf", "file"]);
     }),
 });
 

@@ -93,7 +93,7 @@ Deno.test({
   },
 });
 
-/** Shapes of whole blocks of every type. */
+/** Shapes of complete blocks of every type. */
 const SHAPES = [[3, 256], [7, 1, 512], [256], [2, 768]];
 
 Deno.test({

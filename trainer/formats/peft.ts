@@ -2,7 +2,7 @@
 
 import { basename, dirname, join } from "node:path";
 import { assert, ServiceError } from "../../core/errors.ts";
-import { ignoreMissing, writeFileAtomic } from "../../core/files.ts";
+import { ignoreMissing, partialPath, writeFileAtomic } from "../../core/files.ts";
 import { LORA_TARGETS, type LoraTarget, peftModule } from "../../core/lora_targets.ts";
 import { assertReadBack } from "./adapter.ts";
 import {
@@ -35,8 +35,7 @@ export type PermutedHeads = Partial<Record<LoraTarget, number>>;
 
 /** The temporary paths of a new PEFT folder until it is complete, and of the folder that it replaces. */
 export function besidePeft(directory: string): [partial: string, replaced: string] {
-  const hidden = join(dirname(directory), `.${basename(directory)}`);
-  return [`${hidden}.partial`, `${hidden}.replaced`];
+  return [partialPath(directory), join(dirname(directory), `.svc-replaced-${basename(directory)}`)];
 }
 
 /**

@@ -132,7 +132,7 @@ function parseHeader(path: string, bytes: Uint8Array, data_bytes: number) {
   }
   if (!isRecord(header)) throw formatError(path, "its header is not a JSON object");
   const twice = duplicateKey(text);
-  if (twice !== null) throw formatError(path, `the key ${twice} stands twice in its header`);
+  if (twice !== null) throw formatError(path, `the key ${twice} occurs twice in its header`);
   const metadata = new Map<string, string>(), listed: ListedTensor[] = [];
   for (const [name, value] of Object.entries(header)) {
     if (name !== "__metadata__") {

@@ -83,7 +83,7 @@ Deno.test({
       [fileOf(`{"a":${entry(0, 4)}}`, 3), /take 4 bytes, but 3 follow/],
       [fileOf(`{"a":${entry(4, 8)}}`, 8), /begins at 4, not at 0/],
       [fileOf(`{"a":${entry(0, 4)},"b":${entry(2, 6)}}`, 6), /b begins at 2, not at 4/],
-      [fileOf(`{"a":${entry(0, 4)},"a":${entry(0, 4)}}`, 4), /a stands twice/],
+      [fileOf(`{"a":${entry(0, 4)},"a":${entry(0, 4)}}`, 4), /a occurs twice/],
       [fileOf(`{"a":${entry(0, 4, "[2]")}}`, 4), /takes 8 bytes, but its data_offsets hold 4/],
       [fileOf(`{"a":${entry(0, 4, "[-1]")}}`, 4), /no shape/],
       [fileOf(`{"a":${entry(0, 4, "[0.5]")}}`, 4), /no shape/],

@@ -151,7 +151,7 @@ Deno.test("a group joins the fragments of all its members", () => {
     { tokens: [...prompt, 60], trained: [3], trajectory: 0, group: 1, prefix: 3 },
     { tokens: [...prompt, 70], trained: [3], trajectory: 1, group: 1, prefix: 3 },
   ];
-  // Two rows of fragments, two of the prompt, one of the member: either trajectory is whole.
+  // Two rows of fragments, two of the prompt, one of the member: neither trajectory is divided.
   const batches = pack(given, { capacity: 5 });
   deepEqual(batches.map(({ ids }) => [...ids]), [[40, 41, 1, 2, 3], [50, 51, 1, 2, 3]]);
   deepEqual(batches.map(({ trajectories }) => trajectories), [[[0, 2]], [[0, 2]]]);

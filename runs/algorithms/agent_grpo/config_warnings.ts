@@ -30,7 +30,7 @@ export function agentWarnings(
     warn(
       "clip_range_for_level",
       "agent.clip_high",
-      "a ratio of whole sequences is hardly ever this far from 1",
+      "a ratio of entire sequences is hardly ever this far from 1",
     );
   }
   if (group_size < SMALL_GROUP) {

@@ -7,5 +7,7 @@ import { runServerProgram } from "./cli/server_program.ts";
 import { processTerminal } from "./cli/terminal.ts";
 
 prepareGpuEnvironment();
-const entry_url = new URL("cli.ts", import.meta.url).href;
-endProcess(await runServerProgram(Deno.args, { entry_url, terminal: processTerminal("svc-server") }));
+const ENTRY_URL = new URL("cli.ts", import.meta.url).href;
+endProcess(
+  await runServerProgram(Deno.args, { entry_url: ENTRY_URL, terminal: processTerminal("svc-server") }),
+);

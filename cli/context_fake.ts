@@ -48,7 +48,7 @@ export function testContext(
 }
 
 /** Runs a command that starts nothing, in this process. */
-export async function runCommand(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+export async function runSvc(...args: string[]): Promise<{ code: number; out: string; err: string }> {
   const terminal = testTerminal();
   const code = await runCli(args, testContext({ terminal }));
   return { code, out: terminal.out, err: terminal.err };

@@ -1,11 +1,11 @@
 /** Lists this machine's devices. It runs in a worker, because a probe blocks its thread. */
 
+import type { DeviceRequest, GpuCard } from "../core/device.ts";
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "../core/errors.ts";
 import { permissionsFor } from "../core/permissions.ts";
 import { webGpuNeeds } from "../core/webgpu_providers.ts";
 import { startThread, threadGone } from "../core/worker_thread.ts";
-import type { GpuCard } from "../kernels/counting_gpu.ts";
-import { type DeviceRequest, openGpu } from "../kernels/device.ts";
+import { openGpu } from "../kernels/device.ts";
 import type { ProbedDevice } from "../server/routing/services.ts";
 
 /** The name of the worker for {@link answerProbe}. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
-import type { DeviceRequest } from "../kernels/device.ts";
+import type { DeviceRequest } from "../core/device.ts";
 import { ASSUMED_CARD } from "../tests/assumed_device.ts";
 import { describeDevices } from "./device_probe.ts";
 

@@ -3,10 +3,11 @@
 import type { Command } from "commander";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { ENVIRONMENT_KINDS } from "../config/environments.ts";
+import type { DeviceFacts } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
 import { VERSION_TEXT } from "../core/version.ts";
-import { type DeviceFacts, openGpu } from "../kernels/device.ts";
+import { openGpu } from "../kernels/device.ts";
 import type { CliContext } from "./context.ts";
 import { LOADER_VARIABLES } from "./environment.ts";
 import { EXIT } from "./exit_codes.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { installCommand, leftoversFact } from "./doctor.ts";
-import { runCommand } from "./context_fake.ts";
+import { runSvc } from "./context_fake.ts";
 
 Deno.test("the missing command is one line that can be copied", () => {
   const install = "apt-get update && apt-get install -y libvulkan1 mesa-vulkan-drivers";
@@ -12,7 +12,7 @@ Deno.test("the missing command is one line that can be copied", () => {
 });
 
 Deno.test("the doctor prints versions and variables, and exits with status 0, or 3 without a device", async () => {
-  const { code, out } = await runCommand("doctor", "--json");
+  const { code, out } = await runSvc("doctor", "--json");
   const { device, install, facts } = JSON.parse(out);
   assert.equal(code, device === null ? 3 : 0);
   assert.equal(install === null, device !== null);

@@ -4,7 +4,7 @@ import { ServiceError } from "../core/errors.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import type { EvaluateOptions } from "./context.ts";
 import { runCli } from "./program.ts";
-import { runCommand, testContext, testTerminal } from "./context_fake.ts";
+import { runSvc, testContext, testTerminal } from "./context_fake.ts";
 
 const EXAMPLES = new URL("../examples/", import.meta.url).pathname;
 const GRPO = `${EXAMPLES}tiny_agent_grpo.toml`;
@@ -199,7 +199,7 @@ Deno.test("a report replaces only a report, and never an input of the evaluation
 });
 
 Deno.test("a configuration without held-out data is refused", async () => {
-  const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_sft.toml`);
+  const { code, err } = await runSvc("eval", `${EXAMPLES}tiny_agent_sft.toml`);
   assert.equal(code, 2);
   assert.match(err, /has no \[evaluation\]/);
 });
@@ -271,7 +271,7 @@ end: max_turns; verification exited with 1: no such� file
 
 Deno.test("an evaluation without attempts refuses to show them and the options of sampling", async () => {
   const refusal = async (name: string, ...options: string[]) => {
-    const { code, err } = await runCommand("eval", `${EXAMPLES}tiny_agent_${name}.toml`, ...options);
+    const { code, err } = await runSvc("eval", `${EXAMPLES}tiny_agent_${name}.toml`, ...options);
     assert.equal(code, 2);
     return err;
   };

@@ -5,7 +5,7 @@ import { parseRunConfig } from "../config/check/load.ts";
 import { isNotBuilt } from "../config/check/not_built.ts";
 import { resolveLoaded } from "../config/check/resolve.ts";
 import { starterConfig } from "./init.ts";
-import { runCommand } from "./context_fake.ts";
+import { runSvc } from "./context_fake.ts";
 
 const ALGORITHMS = BUILT_ALGORITHMS;
 
@@ -81,9 +81,9 @@ Deno.test("an existing file is not replaced", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const path = `${folder}/run.toml`;
-    assert.equal((await runCommand("init", path, "--algorithm", "sft")).code, 0);
+    assert.equal((await runSvc("init", path, "--algorithm", "sft")).code, 0);
     assert.equal(await Deno.readTextFile(path), starterConfig("sft"));
-    const { code, err } = await runCommand("init", path);
+    const { code, err } = await runSvc("init", path);
     assert.equal(code, 2);
     assert.match(err, /it exists/);
     assert.equal(await Deno.readTextFile(path), starterConfig("sft"));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
 import { inspectFile } from "./inspect.ts";
-import { runCommand } from "./context_fake.ts";
+import { runSvc } from "./context_fake.ts";
 
 const MODELS = new URL("../fixtures/models/", import.meta.url).pathname;
 const F16 = `${MODELS}tiny-agent-f16.gguf`;
@@ -71,7 +71,7 @@ Deno.test("a model that cannot be trained has no LoRA targets but a reason", asy
       assert.ok(found.kind === "model");
       assert.match(found.not_trainable!, reason);
       assert.deepEqual([found.lora_targets, found.lora_parameters], [[], 0]);
-      const { code, out } = await runCommand("inspect", path);
+      const { code, out } = await runSvc("inspect", path);
       assert.equal(code, 0);
       assert.match(out, /\nLoRA targets {2,}none: this model cannot be trained\. Cannot /);
       assert.doesNotMatch(out, /q_proj|parameters at rank/);
@@ -97,11 +97,11 @@ Deno.test("an adapter's rank, scale and targets are reported", async () => {
 });
 
 Deno.test("the command prints every file that it is given", async () => {
-  const { code, out } = await runCommand("inspect", "--model", F16, "--adapter", ADAPTER);
+  const { code, out } = await runSvc("inspect", "--model", F16, "--adapter", ADAPTER);
   assert.equal(code, 0);
   assert.match(out, /\nparameters {8}3,410,688\n/);
   assert.match(out, /\nrank {10}8, alpha 16\n/);
-  const json = await runCommand("inspect", ADAPTER, "--json");
+  const json = await runSvc("inspect", ADAPTER, "--json");
   assert.equal(JSON.parse(json.out).rank, 8);
 });
 
@@ -109,7 +109,7 @@ Deno.test("a file that is not a model is refused by name", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const refusal = async (path: string) => {
-      const { code, out, err } = await runCommand("inspect", path);
+      const { code, out, err } = await runSvc("inspect", path);
       assert.deepEqual([code, out], [2, ""]);
       assert.ok(err.startsWith(`svc: Cannot read ${path}: `), err);
       return err;
@@ -121,7 +121,7 @@ Deno.test("a file that is not a model is refused by name", async () => {
     assert.match(await refusal(`${folder}/text.gguf`), /not a GGUF file/);
     await refusal(`${folder}/none.gguf`);
     await refusal(folder);
-    assert.equal((await runCommand("inspect")).code, 2);
+    assert.equal((await runSvc("inspect")).code, 2);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

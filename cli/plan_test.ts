@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../tests/folder.ts";
 import { writePairs, writeTraces } from "../tests/small_sft.ts";
-import { runCommand } from "./context_fake.ts";
+import { runSvc } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
 Deno.test("a plan is printed with its components; one that does not fit exits with status 1 and the reason", async () => {
-  const fits = await runCommand("plan", EXAMPLE, "--vram", "8GiB");
+  const fits = await runSvc("plan", EXAMPLE, "--vram", "8GiB");
   assert.deepEqual([fits.code, fits.err], [0, ""]);
   assert.match(fits.out, /^run +tiny_agent_grpo, agent_grpo$/m);
   assert.match(fits.out, /^device +.* with 8\.0 GiB$/m);
@@ -17,7 +17,7 @@ Deno.test("a plan is printed with its components; one that does not fit exits wi
     assert.match(fits.out, new RegExp(`^  ${post} +[\\d.]+ [KM]iB$`, "m"));
   }
   assert.match(fits.out, /the run fits on the device$/m);
-  const full = await runCommand("plan", EXAMPLE, "--vram", "64MiB", "--json");
+  const full = await runSvc("plan", EXAMPLE, "--vram", "64MiB", "--json");
   assert.equal(full.code, 1);
   assert.match(full.err, /^svc: Cannot fit the run on the device: it takes/);
   const plan = JSON.parse(full.out);
@@ -29,7 +29,7 @@ Deno.test("the plan of a preference run is printed", async () => {
   const pairs = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
   const { code, out, err } = await withFolder(async (folder) => {
     await writePairs(`${folder}/pairs.jsonl`);
-    return await runCommand("plan", pairs, `preference.data=${folder}/pairs.jsonl`, "--vram", "8GiB");
+    return await runSvc("plan", pairs, `preference.data=${folder}/pairs.jsonl`, "--vram", "8GiB");
   });
   assert.deepEqual([code, err], [0, ""]);
   assert.match(out, /^run +tiny_agent_preference, preference$/m);
@@ -43,7 +43,7 @@ Deno.test("a plan tells the number of updates, or what limits it", async () => {
     const traces = `${folder}/traces.jsonl`;
     await writeTraces(traces);
     const updates = async (...overrides: string[]) => {
-      const { out } = await runCommand("plan", sft, `sft.data=${traces}`, ...overrides, "--vram", "8GiB");
+      const { out } = await runSvc("plan", sft, `sft.data=${traces}`, ...overrides, "--vram", "8GiB");
       return /^updates +(.*) of about \d+ tokens$/m.exec(out)?.[1];
     };
     // An epoch has more than 3 updates.
@@ -60,21 +60,21 @@ Deno.test("a plan tells the number of updates, or what limits it", async () => {
       .replace(/^data = .*$/m, `data = ${JSON.stringify(traces)}`)
       .replaceAll("../", new URL("..", import.meta.url).pathname);
     await Deno.writeTextFile(path, minutes);
-    const { out } = await runCommand("plan", path, "--vram", "8GiB", "--json");
+    const { out } = await runSvc("plan", path, "--vram", "8GiB", "--json");
     const { schedule, config } = JSON.parse(out);
     assert.deepEqual([schedule.updates, "epochs" in config.training], [null, false]);
-    const shown = (await runCommand("plan", path, "--vram", "8GiB")).out;
+    const shown = (await runSvc("plan", path, "--vram", "8GiB")).out;
     assert.match(shown, /^updates +as many as fit in 60 minutes of about \d+ tokens$/m);
   });
 });
 
 Deno.test("an invalid size and an invalid configuration are refused", async () => {
   for (const size of ["12GB", "all", "0.5", "0"]) {
-    const { code, err } = await runCommand("plan", EXAMPLE, "--vram", size);
+    const { code, err } = await runSvc("plan", EXAMPLE, "--vram", size);
     assert.equal(code, 2, size);
     assert.match(err, /It must be a size such as "12GiB"/);
   }
-  const { code, err } = await runCommand("plan", EXAMPLE, "training.ctx=8", "--vram", "8GiB");
+  const { code, err } = await runSvc("plan", EXAMPLE, "training.ctx=8", "--vram", "8GiB");
   assert.equal(code, 2);
   assert.match(err, /training\.ctx/);
 });

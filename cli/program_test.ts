@@ -7,16 +7,16 @@ import { runCli } from "./program.ts";
 import { runServerProgram } from "./server_program.ts";
 import { printable } from "../core/text.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
-import { runCommand, testContext, testTerminal } from "./context_fake.ts";
+import { runSvc, testContext, testTerminal } from "./context_fake.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
 Deno.test("requested output goes to standard output with exit status 0", async () => {
-  assert.deepEqual(await runCommand("--version"), { code: 0, out: `${VERSION}\n`, err: "" });
-  const help = await runCommand("tools", "list", "--help");
+  assert.deepEqual(await runSvc("--version"), { code: 0, out: `${VERSION}\n`, err: "" });
+  const help = await runSvc("tools", "list", "--help");
   assert.equal(help.code, 0);
   assert.match(help.out, /Usage: svc tools list/);
-  const schema = await runCommand("config", "schema");
+  const schema = await runSvc("config", "schema");
   assert.deepEqual(JSON.parse(schema.out), configJsonSchema());
 });
 
@@ -47,24 +47,24 @@ Deno.test("a usage error goes to standard error with exit status 2", async () =>
       [["init", "--algorithm", "ppo"], /Allowed choices are agent_grpo, sft/],
     ] as [string[], RegExp][]
   ) {
-    const { code, out, err } = await runCommand(...args);
+    const { code, out, err } = await runSvc(...args);
     assert.deepEqual([code, out], [EXIT.usage, ""], args.join(" "));
     assert.match(err, message);
     assert.match(err, /^svc: Cannot [^\n]*\n( {2}[^\n]*\n)+$/, "one error, whose further lines are set in");
   }
   assert.equal(
-    (await runCommand("trian")).err,
+    (await runSvc("trian")).err,
     "svc: Cannot read the command line: unknown command 'trian'\n  (Did you mean train?)\n" +
       "  (--help shows the arguments)\n",
   );
-  assert.equal((await runCommand()).code, EXIT.usage);
+  assert.equal((await runSvc()).code, EXIT.usage);
 });
 
 Deno.test("a wrong configuration lists every problem with file, line and the nearest key", async () => {
   const path = await Deno.makeTempFile({ suffix: ".toml" });
   try {
     await Deno.writeTextFile(path, '[run]\nalgorithm = "sft"\n[modle]\n[lora]\nrnak = 8\n');
-    const { code, err } = await runCommand("tools", "list", path);
+    const { code, err } = await runSvc("tools", "list", path);
     assert.equal(code, EXIT.usage);
     const lines = err.trimEnd().split("\n");
     assert.equal(lines[0], `svc: Cannot load ${path}: 4 problems`);
@@ -76,11 +76,11 @@ Deno.test("a wrong configuration lists every problem with file, line and the nea
 });
 
 Deno.test("tools are listed as the model sees them, without loading the model", async () => {
-  const { code, out } = await runCommand("tools", "list", EXAMPLE);
+  const { code, out } = await runSvc("tools", "list", EXAMPLE);
   assert.equal(code, 0);
   assert.match(out, /^toolset files, version 1\n/);
   assert.match(out, /\n {2}write_file\(path, content\) {2}Write a file\.\n/);
-  const json = await runCommand("tools", "list", EXAMPLE, "--json");
+  const json = await runSvc("tools", "list", EXAMPLE, "--json");
   const fixture = new URL("../fixtures/models/tiny-agent/tools.json", import.meta.url);
   const [listing] = JSON.parse(json.out) as { toolset: string; tools: unknown[] }[];
   assert.equal(listing!.toolset, "files");
@@ -89,8 +89,8 @@ Deno.test("tools are listed as the model sees them, without loading the model", 
 
 Deno.test("a configuration without rollouts exposes no tools", async () => {
   const path = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
-  assert.equal((await runCommand("tools", "list", path)).out, "this configuration exposes no tools\n");
-  assert.deepEqual(JSON.parse((await runCommand("tools", "list", path, "--json")).out), []);
+  assert.equal((await runSvc("tools", "list", path)).out, "this configuration exposes no tools\n");
+  assert.deepEqual(JSON.parse((await runSvc("tools", "list", path, "--json")).out), []);
 });
 
 Deno.test("errors have the exit statuses of the contract", () => {
@@ -152,11 +152,11 @@ Deno.test("text from files, models and arguments neither controls the terminal n
       ]),
       tensors: [],
     });
-    const { code, out } = await runCommand("inspect", `${folder}/x.gguf`);
+    const { code, out } = await runSvc("inspect", `${folder}/x.gguf`);
     assert.equal(code, 0);
     assert.equal(out, printable(out));
     assert.equal(out.split("\n").filter((line) => line.startsWith("parameters")).length, 1);
-    const json = await runCommand("inspect", `${folder}/x.gguf`, "--json");
+    const json = await runSvc("inspect", `${folder}/x.gguf`, "--json");
     assert.equal(json.out, printable(json.out));
     assert.equal(JSON.parse(json.out).name, steering);
   } finally {
@@ -176,19 +176,19 @@ Deno.test("a path that the system refuses ends a command with the reason and no 
     ];
     for (const [place, reason] of places) {
       for (const args of [["train", place], ["eval", place], ["tools", "list", place], ["inspect", place]]) {
-        const { code, err } = await runCommand(...args);
+        const { code, err } = await runSvc(...args);
         assert.deepEqual([code, err], [
           EXIT.usage,
           `svc: Cannot ${args[0] === "inspect" ? "read" : "load"} ${place}: ${reason}\n`,
         ]);
       }
     }
-    const { code, err } = await runCommand("init", `${folder}/file/x`);
+    const { code, err } = await runSvc("init", `${folder}/file/x`);
     assert.deepEqual([code, err], [
       EXIT.usage,
       `svc: Cannot make the folder ${folder}/file: a file is there\n`,
     ]);
-    assert.equal((await runCommand("init", "/dev/full/x")).code, EXIT.usage);
+    assert.equal((await runSvc("init", "/dev/full/x")).code, EXIT.usage);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -171,7 +171,7 @@ export function namesAt(path: readonly (string | number)[]): string[] | null {
 }
 
 /** The run configuration file as JSON Schema 2020-12. */
-export function configJsonSchema(): JsonSchema {
+export function configJsonSchema(): JsonSchemaTree {
   return z.toJSONSchema(runConfigSchema, {
     target: "draft-2020-12",
     io: "input",
@@ -183,13 +183,13 @@ export function configJsonSchema(): JsonSchema {
       delete jsonSchema.example;
       delete jsonSchema.path;
     },
-  }) as JsonSchema;
+  }) as JsonSchemaTree;
 }
 
 /** A JSON Schema, as far as this program looks into it. */
-export interface JsonSchema {
-  properties?: Record<string, JsonSchema>;
-  items?: JsonSchema;
+export interface JsonSchemaTree {
+  properties?: Record<string, JsonSchemaTree>;
+  items?: JsonSchemaTree;
   required?: string[];
   [keyword: string]: unknown;
 }

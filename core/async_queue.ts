@@ -1,5 +1,7 @@
 /** A queue with one producer and one consumer that waits. */
 
+import { ServiceError } from "./errors.ts";
+
 /** A queue whose producer never waits and whose consumer iterates. The iterator ends when the queue is closed. */
 export class AsyncQueue<T> implements AsyncIterable<T> {
   readonly #items: T[] = [];
@@ -31,5 +33,25 @@ export class AsyncQueue<T> implements AsyncIterable<T> {
       if (this.#closed) return;
       await new Promise<void>((resolve) => this.#wake = resolve);
     }
+  }
+}
+
+/**
+ * The items that work pushes, as they arrive, and then its answer. Leaving the iteration early aborts the signal of the
+ * work and waits for its end.
+ */
+export async function* streamed<T, A>(
+  work: (push: (item: T) => void, signal: AbortSignal) => Promise<A>,
+  signal: AbortSignal,
+): AsyncGenerator<T, A, void> {
+  const items = new AsyncQueue<T>(), left = new AbortController();
+  const answered = work((item) => items.push(item), AbortSignal.any([signal, left.signal]));
+  answered.then(() => items.close(), (error) => items.fail(error));
+  try {
+    yield* items;
+    return await answered;
+  } finally {
+    left.abort(new ServiceError("cancelled", "Cannot finish: nobody waits for it any more"));
+    await answered.catch(() => {});
   }
 }

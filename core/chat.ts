@@ -1,7 +1,7 @@
 /** Conversations and tools as plain data, in the OpenAI form. */
 
 import { ServiceError } from "./errors.ts";
-import { parseJson } from "./json.ts";
+import { isJsonObject, parseJson } from "./json.ts";
 
 /** The roles of a conversation. */
 export const ROLES = ["system", "user", "assistant", "tool"] as const;
@@ -133,9 +133,7 @@ function argumentsObject(called: ChatToolCall["function"], message: number): Rec
       value = null;
     }
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>;
-  }
+  if (isJsonObject(value)) return value;
   throw new ServiceError(
     "data_invalid",
     `Cannot render message ${message}: the arguments of its call of ${called.name} are no JSON object`,

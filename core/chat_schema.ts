@@ -2,13 +2,10 @@
 
 import { z } from "zod";
 import { ROLES } from "./chat.ts";
-
-function isObject(given: unknown): boolean {
-  return typeof given === "object" && given !== null && !Array.isArray(given);
-}
+import { isJsonObject } from "./json.ts";
 
 /** An object with any keys. It is passed on as it is; `z.record` would drop `__proto__` without a word. */
-export const anyObject = z.unknown().refine(isObject, { error: "must be an object" })
+export const anyObject = z.unknown().refine(isJsonObject, { error: "must be an object" })
   .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
 
 /** A `ChatToolCall`, without other fields. */

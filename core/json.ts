@@ -1,4 +1,4 @@
-/** JSON from outside: a limit on its depth. */
+/** JSON from outside: a limit on its depth, and its objects. */
 
 /** The deepest nesting of objects and arrays. */
 export const MAX_JSON_DEPTH = 64;
@@ -15,6 +15,11 @@ export function isTooDeep(root: unknown, max_depth = MAX_JSON_DEPTH): boolean {
     }
   }
   return false;
+}
+
+/** Whether a JSON value is an object: neither null nor an array. */
+export function isJsonObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** `JSON.parse` with a limit on the depth. @throws {SyntaxError} */

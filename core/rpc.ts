@@ -3,7 +3,7 @@
  * without an id is a notice, which the service sends without a request.
  */
 
-import { AsyncQueue } from "./async_queue.ts";
+import { streamed } from "./async_queue.ts";
 import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "./errors.ts";
 import { PendingRequests } from "./pending_requests.ts";
 
@@ -144,21 +144,10 @@ export class RpcClient<M extends { [name in keyof M]: Handler }> {
     request: RequestOf<M[K]>,
     signal: AbortSignal,
   ): AsyncGenerator<ItemOf<M[K]>, AnswerOf<M[K]>, void> {
-    const items = new AsyncQueue<ItemOf<M[K]>>(), left = new AbortController();
-    const answered = this.#call({
-      method,
-      request,
-      signal: AbortSignal.any([signal, left.signal]),
-      take: (item) => items.push(item as ItemOf<M[K]>),
-    });
-    answered.then(() => items.close(), (error) => items.fail(error));
-    try {
-      yield* items;
-      return await answered as AnswerOf<M[K]>;
-    } finally {
-      left.abort(new ServiceError("cancelled", "Cannot finish: nobody waits for it any more"));
-      await answered.catch(() => {});
-    }
+    return yield* streamed<ItemOf<M[K]>, AnswerOf<M[K]>>((push, either) => {
+      const take = (item: unknown) => push(item as ItemOf<M[K]>);
+      return this.#call({ method, request, signal: either, take }) as Promise<AnswerOf<M[K]>>;
+    }, signal);
   }
 
   #call({ method, request, signal, take }: CallOptions): Promise<unknown> {

@@ -1,6 +1,6 @@
 /** The GPU that plans assume when there is none. */
 
-import type { GpuCard } from "./counting_gpu.ts";
+import type { GpuCard } from "../core/device.ts";
 import { NEEDED_LIMITS } from "./device.ts";
 
 /**

@@ -1,10 +1,8 @@
 /** A device that only counts allocations. Constructors run on it as on a real device. */
 
+import type { GpuCard } from "../core/device.ts";
 import type { Gpu } from "./device.ts";
 import type { BufferDevice } from "./tensor.ts";
-
-/** The device facts that determine kernels and buffer sizes. */
-export type GpuCard = Pick<Gpu, "facts" | "subgroup_size">;
 
 /** A device with these limits and without memory. Nothing can run on it. */
 export function countingGpu({ facts, subgroup_size }: GpuCard): Gpu {

@@ -1,35 +1,15 @@
 /** Opens a WebGPU device and finds its properties. */
 
+import type { DeviceFacts, DeviceRequest, GpuCard } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
-import type { WebGpuName } from "../core/webgpu_providers.ts";
+import { Allocator } from "./tensor.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import type { WebGpuProvider } from "./webgpu/provider.ts";
 import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text" };
 
-/** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
-export interface DeviceRequest {
-  device: "auto" | "gpu" | "software";
-  webgpu: WebGpuName;
-}
-
-/** Facts from the driver. WebGPU does not report the size of the memory: `vram_bytes` is then null. */
-export interface DeviceFacts {
-  name: string;
-  vendor: string;
-  backend: string;
-  driver: string;
-  /** True for software adapters (llvmpipe, SwiftShader). */
-  software: boolean;
-  features: string[];
-  limits: Record<string, number>;
-  vram_bytes: number | null;
-}
-
-/** An open device. `subgroup_size` is 0 without subgroup operations. */
-export interface Gpu {
+/** An open device. */
+export interface Gpu extends GpuCard {
   readonly device: GPUDevice;
-  readonly facts: DeviceFacts;
-  readonly subgroup_size: number;
 }
 
 /** Requested where available. Deno provides native features on request even though the adapter does not list them. */
@@ -169,13 +149,16 @@ function describe(adapter: GPUAdapter, features: string[], backend: string): Dev
 
 /** Measures the subgroup size with a kernel, because no limit of the adapter gives it reliably. */
 async function probeSubgroupSize(device: GPUDevice): Promise<number> {
-  const out = device.createBuffer({ size: 4, usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC });
-  const staging = device.createBuffer({ size: 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+  const allocator = new Allocator(device), out = allocator.create("probe", [1], "u32").buffer;
+  const staging = allocator.createBuffer("probe", 4, GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
   device.pushErrorScope("validation");
   const module = device.createShaderModule({ code: subgroupProbeWgsl });
   const pipeline = device.createComputePipeline({ layout: "auto", compute: { module } });
   const failed = await device.popErrorScope();
-  if (failed) return 0;
+  if (failed) {
+    allocator.destroy();
+    return 0;
+  }
   const entries = [{ binding: 0, resource: { buffer: out } }];
   const encoder = device.createCommandEncoder();
   const pass = encoder.beginComputePass();
@@ -187,7 +170,6 @@ async function probeSubgroupSize(device: GPUDevice): Promise<number> {
   device.queue.submit([encoder.finish()]);
   await staging.mapAsync(GPUMapMode.READ);
   const size = new Uint32Array(staging.getMappedRange().slice(0))[0]!;
-  out.destroy();
-  staging.destroy();
+  allocator.destroy();
   return size;
 }

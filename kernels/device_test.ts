@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import type { DeviceRequest } from "../core/device.ts";
 import { BUILT_WEBGPU_NAMES } from "../core/webgpu_providers.ts";
-import { type DeviceRequest, limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
+import { limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
 import { gpuTest } from "./gpu_testing.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import { DENO_PROVIDER } from "./webgpu/deno_provider.ts";

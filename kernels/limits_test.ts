@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
+import { PAGE_TOKENS } from "../core/kv_pages.ts";
 import { PREFERENCE_LOSS_NAMES } from "../core/preference_loss.ts";
 import { adamw } from "./adamw/adamw.ts";
 import { attentionBackward, attentionForward, headWidthStep, MAX_HEAD_WIDTH } from "./attention/attention.ts";
@@ -11,7 +12,7 @@ import { gatedActivation, gatedActivationBackward } from "./gated_activation/gat
 import { interpolate } from "./interpolate/interpolate.ts";
 import { type Kernel, kernelText } from "./kernel.ts";
 import { attentionPaged } from "./kv_pages/attention_paged.ts";
-import { kvCopyPage, kvRound, kvWrite, PAGE_TOKENS } from "./kv_pages/kv_pages.ts";
+import { kvCopyPage, kvRound, kvWrite } from "./kv_pages/kv_pages.ts";
 import { loraGradient } from "./lora_gradient/lora_gradient.ts";
 import { crossEntropyBackward, tokenLogprobs } from "./loss/cross_entropy.ts";
 import { klDivergence } from "./loss/kl_divergence.ts";

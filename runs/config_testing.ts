@@ -2,7 +2,7 @@
 
 import { resolveConfig, type ResolvedConfig } from "../config/check/derive.ts";
 import { parseRunConfig } from "../config/check/load.ts";
-import { encodeGgufMetadata } from "../trainer/formats/gguf_writer.ts";
+import { encodeGgufHeader } from "../trainer/formats/gguf_writer.ts";
 
 /** A small agent_grpo configuration with its files in `root`; `more` is TOML to append. */
 export function testConfig(root: string, more = ""): ResolvedConfig {
@@ -32,8 +32,8 @@ ${more}`;
 }
 
 /** A file that counts as a run's adapter or, with another name, as a file of someone else. */
-export function adapterFile(name = "adapter"): Uint8Array {
+export function adapterFileBytes(name = "adapter"): Uint8Array {
   const text = (value: string) => ({ type: "string" as const, value });
   const metadata = { "general.type": "adapter", "general.name": name, "adapter.type": "lora" };
-  return encodeGgufMetadata(new Map(Object.entries(metadata).map(([key, value]) => [key, text(value)])));
+  return encodeGgufHeader(new Map(Object.entries(metadata).map(([key, value]) => [key, text(value)])), []);
 }

@@ -47,9 +47,12 @@ Each answer that is a problem lists its types and codes under \`x-problems\`. A 
 - With \`redact_error_paths\` every answer has \`<path>/<last part>\` in place of a path of the machine: problems, warnings,
   configurations, events, the list of model files, and the artefacts \`config\`, \`events\`, \`log\` and \`trajectories\`.
   The log has the full paths of an answer as \`paths\` under its \`trace_id\`, except those of artefacts, which the
-  run's folder has. In the conversations of trajectories, and in what tools and graders printed, only \`data_dir\`,
-  \`path_roots\` and the folder of temporary files are replaced, by \`<path>\`. Single tokens, and what clients wrote or
-  are answered, stay as they are: ids, names, notes, rows, and the messages of generate and of chats.
+  run's folder has. In the conversations of trajectories, and in what tools and graders printed, the folders of this
+  machine that a run can come upon are replaced, by \`<path>\`: \`data_dir\`, \`path_roots\`, those of the files that the
+  catalogue names, of the program, of its user and of temporary files. Single tokens stay, because a path is cut
+  anywhere there, and so does what clients wrote or are answered: ids, names, notes, rows, and the messages of
+  generate and of chats. The size of an artefact without paths is known when it was read once: the first list of a
+  run's artefacts, or the first download, takes as long as reading them; other requests are answered meanwhile.
   A configuration that is read from such a server cannot be posted back, and clients have to know the paths of models.
 - The search for model files follows folders up to 8 levels below a root, and ends at 100,000 entries, 10,000 files or
   15 seconds. \`GET /v1/model-files\` has the header \`X-Search-Complete\`: \`false\` when files are missing because of a

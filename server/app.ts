@@ -1,6 +1,7 @@
 /** Answers requests, without a port: it makes the checks in the contract's order, then calls the route's handler. */
 
 import { join } from "node:path";
+import { CATALOGUE_LISTS } from "../config/check/catalogue_tables.ts";
 import type { ServerConfig } from "../config/server/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import { type LogLine, withTrace } from "../core/log.ts";
@@ -303,9 +304,10 @@ export class App {
 
   /** @param paths Those that the client wrote. */
   #redactor(paths: readonly string[] = []): Redactor | null {
-    const { redact_error_paths, path_roots, data_dir } = this.#options.config;
+    const { config } = this.#options, { redact_error_paths, path_roots, data_dir } = config;
     if (!redact_error_paths) return null;
-    this.#folders ??= serverFolders([...path_roots, data_dir]);
+    const declared = () => pathsIn(CATALOGUE_LISTS.map((list) => config[list]));
+    this.#folders ??= serverFolders([...path_roots, data_dir], declared());
     return new Redactor(this.#folders, paths);
   }
 

@@ -12,7 +12,7 @@ import { describeKeys } from "../config/describe.ts";
 import { type PopulatedApp, withPopulatedApp } from "./populated_testing.ts";
 import { ROUTES } from "./route_table.ts";
 import type { Route } from "./routing/route.ts";
-import { almostValid, anyJson, type JsonSchema, type Pools } from "./schema_arbitrary_testing.ts";
+import { almostValid, anyJson, type Pools, type ZodJsonSchema } from "./schema_arbitrary_testing.ts";
 
 /** The seed of all requests. */
 const SEED = 8;
@@ -25,11 +25,11 @@ const ROUTE_MS = 10_000;
 
 const JSON_TYPE = "application/json", TOML_TYPE = "application/toml";
 
-const jsonSchema = (schema: z.ZodType) => z.toJSONSchema(schema, { io: "input" }) as JsonSchema;
+const jsonSchema = (schema: z.ZodType) => z.toJSONSchema(schema, { io: "input" }) as ZodJsonSchema;
 
 /** The schema of a route's JSON body, in which a complete configuration has the schema that the server publishes. */
-function bodySchema(schema: z.ZodType): JsonSchema {
-  const body = jsonSchema(schema), { $defs: inner = {}, ...config } = requestJsonSchema() as JsonSchema;
+function bodySchema(schema: z.ZodType): ZodJsonSchema {
+  const body = jsonSchema(schema), { $defs: inner = {}, ...config } = requestJsonSchema() as ZodJsonSchema;
   const $defs = { ...body.$defs, ...inner };
   for (const { properties } of [body, ...Object.values(body.$defs ?? {})]) {
     if (properties?.config) properties.config = config;
@@ -104,7 +104,7 @@ Deno.test("any JSON as the body of any route is an answer that the route declare
 
 Deno.test("any configuration as TOML is an answer that the route declares", async () => {
   await withPopulatedApp("", async (populated) => {
-    const config = requestJsonSchema() as JsonSchema, pools = poolsOf(populated);
+    const config = requestJsonSchema() as ZodJsonSchema, pools = poolsOf(populated);
     const values = fc.oneof(almostValid(config, pools).map(tomlOf), fc.string());
     const routes = ROUTES.filter(({ body }) => body && TOML_TYPE in body.content);
     assert.ok(routes.length > 0);
@@ -118,7 +118,9 @@ Deno.test("any parameters of any route are an answer that the route declares", a
   await withPopulatedApp("", async (populated) => {
     const pools = poolsOf(populated);
     for (const route of ROUTES.filter(({ method, query }) => method === "GET" || query)) {
-      const schema: JsonSchema = route.query ? jsonSchema(route.query) : { type: "object", properties: {} };
+      const schema: ZodJsonSchema = route.query
+        ? jsonSchema(route.query)
+        : { type: "object", properties: {} };
       const values = almostValid(schema, pools).filter((value) =>
         typeof value === "object" && value !== null
       );

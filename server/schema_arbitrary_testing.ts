@@ -3,18 +3,18 @@
 import fc from "fast-check";
 
 /** A JSON schema as zod writes it. */
-export interface JsonSchema {
+export interface ZodJsonSchema {
   type?: string;
-  properties?: Record<string, JsonSchema>;
+  properties?: Record<string, ZodJsonSchema>;
   required?: string[];
-  additionalProperties?: JsonSchema | boolean;
-  propertyNames?: JsonSchema;
-  items?: JsonSchema;
-  anyOf?: JsonSchema[];
+  additionalProperties?: ZodJsonSchema | boolean;
+  propertyNames?: ZodJsonSchema;
+  items?: ZodJsonSchema;
+  anyOf?: ZodJsonSchema[];
   enum?: unknown[];
   const?: unknown;
   $ref?: string;
-  $defs?: Record<string, JsonSchema>;
+  $defs?: Record<string, ZodJsonSchema>;
   minimum?: number;
   maximum?: number;
   exclusiveMinimum?: number;
@@ -42,9 +42,9 @@ export const anyJson: fc.Arbitrary<unknown> = fc.oneof(
 );
 
 class SchemaValues {
-  constructor(readonly root: JsonSchema, readonly pools: Pools) {}
+  constructor(readonly root: ZodJsonSchema, readonly pools: Pools) {}
 
-  of(schema: JsonSchema, depth = 0): fc.Arbitrary<unknown> {
+  of(schema: ZodJsonSchema, depth = 0): fc.Arbitrary<unknown> {
     if (schema.$ref) return this.of(this.root.$defs![schema.$ref.split("/").at(-1)!]!, depth + 1);
     if (schema.anyOf) return fc.oneof(...schema.anyOf.map((one) => this.of(one, depth + 1)));
     if (schema.enum) return fc.constantFrom(...schema.enum);
@@ -69,7 +69,7 @@ class SchemaValues {
     return anyJson;
   }
 
-  #object({ properties, required = [], additionalProperties }: JsonSchema, depth: number) {
+  #object({ properties, required = [], additionalProperties }: ZodJsonSchema, depth: number) {
     if (properties) {
       const fields = Object.entries(properties).map(([name, field]) => {
         const value = this.of(field, depth + 1).map((inner): [string, unknown][] => [[name, inner]]);
@@ -87,14 +87,14 @@ class SchemaValues {
     return fc.dictionary(name, value, { maxKeys: 2 });
   }
 
-  #text({ maxLength = 16, pattern }: JsonSchema): fc.Arbitrary<unknown> {
+  #text({ maxLength = 16, pattern }: ZodJsonSchema): fc.Arbitrary<unknown> {
     const own = pattern
       ? fc.stringMatching(new RegExp(pattern))
       : fc.string({ maxLength: Math.min(maxLength, 16) });
     return fc.oneof(fc.constantFrom("a", ...this.pools.texts), own);
   }
 
-  #number({ type, minimum, maximum, exclusiveMinimum }: JsonSchema): fc.Arbitrary<unknown> {
+  #number({ type, minimum, maximum, exclusiveMinimum }: ZodJsonSchema): fc.Arbitrary<unknown> {
     const min = minimum ?? exclusiveMinimum ?? -1e6, max = maximum ?? 1e6;
     return type === "integer"
       ? fc.integer({ min: Math.ceil(min), max: Math.floor(max) })
@@ -136,7 +136,7 @@ function changed(value: unknown, given: Change, place = given.place % places(val
 }
 
 /** Values of a schema, half of them with one to three changes. */
-export function almostValid(schema: JsonSchema, pools: Pools): fc.Arbitrary<unknown> {
+export function almostValid(schema: ZodJsonSchema, pools: Pools): fc.Arbitrary<unknown> {
   const values = new SchemaValues(schema, pools).of(schema);
   const changes = fc.oneof(fc.constant([]), fc.array(change, { minLength: 1, maxLength: 3 }));
   return fc.tuple(values, changes).map(([value, changes]) =>

@@ -3,7 +3,6 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { ServiceError } from "../core/errors.ts";
-import { readText } from "./routing/body.ts";
 import { check } from "./http/issues.ts";
 import { conflict, notFound } from "./http/problems.ts";
 import { empty, json, raw, type Route, route } from "./routing/route.ts";
@@ -44,7 +43,9 @@ const makeThing = route({
   async handler({ params, query, body, found }) {
     order.push("handler");
     if (found === "TAKEN") throw conflict("The thing is taken");
-    const count = body.content_type === JSON_TYPE ? body.value.count : (await readText(body.stream)).length;
+    const count = body.content_type === JSON_TYPE
+      ? body.value.count
+      : (await new Response(body.stream).text()).length;
     const headers = { location: `/v1/things/${params.id}` };
     return { ...json(201, { id: found, count, limit: query.limit }), headers };
   },

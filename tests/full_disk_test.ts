@@ -7,7 +7,7 @@ import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { checkDataset } from "../runs/datasets/check_dataset.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
-import { eventsOf, openGate, TestFleet, untilWaiting } from "../runs/fleet/fleet_testing.ts";
+import { loggedEvents, openGate, TestFleet, untilWaiting } from "../runs/fleet/fleet_testing.ts";
 import { MORE, startTestRun, type TestRunOptions } from "../runs/run_fake.ts";
 import { testApp } from "../server/app_testing.ts";
 import { openDatabase } from "../server/store/database.ts";
@@ -231,7 +231,7 @@ if (DISK === undefined) {
       assert.equal((await rename()).json.name, "new");
       await fleet.command(run.id, { command: "resume" });
       await test.until(run, "completed");
-      const trained = (await eventsOf(run)).filter((event) => event.kind === "update");
+      const trained = (await loggedEvents(run)).filter((event) => event.kind === "update");
       assert.equal(trained.at(-1)!.update, 3);
       await test.close();
       await app.ended;

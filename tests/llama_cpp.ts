@@ -30,7 +30,7 @@ export function llamaCppMissing(): string | null {
   }
 }
 
-export interface TokenizeRequest {
+interface TokenizeRequest {
   /** A model or a vocabulary. */
   model_path: string;
   texts: string[];

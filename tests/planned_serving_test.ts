@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
+import { PAGE_TOKENS } from "../core/kv_pages.ts";
 import { LORA_TARGETS } from "../core/lora_targets.ts";
 import { openGpu } from "../kernels/device.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import { planServing, SERVED_SEQUENCES, servedSizes, type ServingDemand } from "../runs/plan/plan_serving.ts";
 import { planServedMemory } from "../trainer/engine/plan_memory.ts";
-import { PAGE_TOKENS } from "../trainer/protocol/protocol.ts";
 import { openGgufHeader } from "../trainer/formats/gguf.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { fixturePath } from "./fixture.ts";

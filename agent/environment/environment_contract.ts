@@ -32,7 +32,7 @@ const CHECKS: Record<string, (tested: TestedEnvironments) => Promise<void>> = {
 };
 
 /** Registers the tests under `name`. They share one environment factory. */
-export function testEnvironments(name: string, open: () => Promise<TestedEnvironments>): void {
+export function environmentContract(name: string, open: () => Promise<TestedEnvironments>): void {
   Deno.test({
     name: `${name}: environment contract`,
     sanitizeOps: true,

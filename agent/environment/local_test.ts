@@ -2,7 +2,7 @@ import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { runCommand } from "./command.ts";
-import { scenarioWith, testEnvironments } from "./environment_contract.ts";
+import { environmentContract, scenarioWith } from "./environment_contract.ts";
 import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import type { Toolset } from "../tools/toolset.ts";
@@ -30,7 +30,7 @@ async function names(folder: string): Promise<string[]> {
 const directory = await Deno.makeTempDir();
 globalThis.addEventListener("unload", () => Deno.removeSync(directory, { recursive: true }));
 
-testEnvironments("local", () => {
+environmentContract("local", () => {
   const clock = new ManualClock();
   const factory = localEnvironments(options({ clock, directory }));
   return Promise.resolve({ factory, clock, leftovers: () => names(directory) });

@@ -8,6 +8,7 @@ import { z } from "zod";
 import { REWARD_SOURCES } from "../../config/sections/agent.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { messageSchema, toolSchema } from "../../core/chat_schema.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 import { GROUP_STATUSES } from "../trajectory/group.ts";
 import {
@@ -36,12 +37,8 @@ const count = z.int().gte(0);
 const value = z.number().nullable();
 const duration = z.number();
 
-function isObject(given: unknown): boolean {
-  return typeof given === "object" && given !== null && !Array.isArray(given);
-}
-
 /** Nested data of a model or a tool. It is passed on as it is, `__proto__` keys included. */
-const anyObjectOrNull = z.unknown().refine((given) => given === null || isObject(given)).meta({
+const anyObjectOrNull = z.unknown().refine((given) => given === null || isJsonObject(given)).meta({
   type: ["object", "null"],
 });
 
@@ -56,7 +53,7 @@ function listOf<T>(isItem: (item: unknown) => boolean) {
 
 /** Values by name. */
 const metricValues = z.custom<Record<string, number | null>>((given) =>
-  isObject(given) &&
+  isJsonObject(given) &&
   Object.entries(given as object).every(([name, item]) => METRIC_NAME.test(name) && isValue(item))
 );
 
@@ -64,7 +61,7 @@ const counts = listOf<number>((item) => Number.isSafeInteger(item) && (item as n
 const numbers = listOf<number | null>(isValue);
 
 /** A failure, in facts and calls. */
-export const failureSchema = z.object({
+export const trajectoryFailureSchema = z.object({
   boundary: z.enum(FAILURE_BOUNDARIES),
   message: z.string(),
 }).meta({ id: "TrajectoryFailure", description: "A failure of code that the run does not control." });
@@ -115,7 +112,7 @@ export const callSchema = z.object({
   }),
   reward: value,
   done: z.boolean(),
-  failure: failureSchema.nullable(),
+  failure: trajectoryFailureSchema.nullable(),
   exec_ms: duration,
 }).meta({ id: "TrajectoryCall", description: "A tool call and its result." });
 
@@ -148,7 +145,7 @@ export const memberFactsSchema = z.object({
   member: count,
   stop_reason: z.enum(STOP_REASONS),
   status: z.enum(TRAJECTORY_STATUSES),
-  failure: failureSchema.nullable(),
+  failure: trajectoryFailureSchema.nullable(),
   turns: z.array(turnFactsSchema),
   /** Over all fragments. */
   tokens: count,

@@ -1,6 +1,7 @@
 /** Checks a call's arguments against the tool's JSON Schema, for the keywords that tools use. */
 
 import type { JsonSchema } from "../../core/chat.ts";
+import { isJsonObject } from "../../core/json.ts";
 
 const TYPES: Record<string, (value: unknown) => boolean> = {
   string: (value) => typeof value === "string",
@@ -9,7 +10,7 @@ const TYPES: Record<string, (value: unknown) => boolean> = {
   boolean: (value) => typeof value === "boolean",
   null: (value) => value === null,
   array: Array.isArray,
-  object: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+  object: isJsonObject,
 };
 
 /**

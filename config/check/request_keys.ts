@@ -1,6 +1,6 @@
 /** Keys of a run configuration that a request may not hold, or that name files of the server. */
 
-import { configJsonSchema, describeKeys, type JsonSchema } from "../describe.ts";
+import { configJsonSchema, describeKeys, type JsonSchemaTree } from "../describe.ts";
 import {
   CATALOGUE_KEYS,
   CATALOGUE_LISTS,
@@ -165,7 +165,7 @@ function pathsOf(tree: unknown, pattern: readonly string[]): Path[] {
 }
 
 /** The configuration that a request may hold, as JSON Schema 2020-12: without the operator's keys and output paths. */
-export function requestJsonSchema(): JsonSchema {
+export function requestJsonSchema(): JsonSchemaTree {
   const schema = configJsonSchema();
   const outputs = describeKeys().filter(({ path }) => path === "output").map(({ key }) => key);
   for (const key of [...OPERATORS_KEYS, ...outputs]) removeProperty(schema, key.split("."));
@@ -174,18 +174,18 @@ export function requestJsonSchema(): JsonSchema {
 }
 
 /** Of the forms of a value only the id: the table is the operator's. */
-function keepIds(schema: JsonSchema): void {
-  const { anyOf, ...rest } = schema as JsonSchema & { anyOf: JsonSchema[] };
+function keepIds(schema: JsonSchemaTree): void {
+  const { anyOf, ...rest } = schema as JsonSchemaTree & { anyOf: JsonSchemaTree[] };
   const id = anyOf.find(({ type }) => type === "string");
   delete schema.anyOf;
   Object.assign(schema, id, rest);
 }
 
-function propertyAt(schema: JsonSchema, path: readonly string[]): JsonSchema {
+function propertyAt(schema: JsonSchemaTree, path: readonly string[]): JsonSchemaTree {
   return path.reduce((table, name) => table.properties![name]!, schema);
 }
 
-function removeProperty(schema: JsonSchema | undefined, [part, ...rest]: readonly string[]): void {
+function removeProperty(schema: JsonSchemaTree | undefined, [part, ...rest]: readonly string[]): void {
   if (!schema || part === undefined) return;
   if (rest.length > 0) return removeProperty(part === "*" ? schema.items : schema.properties?.[part], rest);
   delete schema.properties?.[part];

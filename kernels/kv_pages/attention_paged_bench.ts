@@ -3,13 +3,13 @@
  * `deno run -A kernels/kv_pages/attention_paged_bench.ts [repetitions]`.
  */
 
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { fastest } from "../attention/attention_bench.ts";
 import { openGpu } from "../device.ts";
 import { Recorder } from "../recorder.ts";
 import { Allocator } from "../tensor.ts";
 import { randomNormal } from "../gpu_testing.ts";
 import { attentionPaged } from "./attention_paged.ts";
-import { PAGE_TOKENS } from "./kv_pages.ts";
 import { decodeCase, layPages, type PagedCase, prefillCase } from "./kv_pages_cases.ts";
 
 const BATCHES: readonly PagedCase[] = [

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { Gpu } from "../device.ts";
 import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { attentionForward } from "../attention/attention.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "../attention/packed_rows.ts";
 import { attentionPaged } from "./attention_paged.ts";
-import { PAGE_TOKENS } from "./kv_pages.ts";
 import { CASES, layPages, type PagedCase } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 

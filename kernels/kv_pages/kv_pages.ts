@@ -1,5 +1,6 @@
 /** The key/value cache in pages, one layer at a time: writing rows into pages and copying pages. */
 
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
@@ -10,9 +11,6 @@ import roundWgsl from "./kv_round.wgsl" with { type: "text" };
 import writeWgsl from "./kv_write.wgsl" with { type: "text" };
 import pageF16Wgsl from "./page_f16.wgsl" with { type: "text" };
 import pageF32Wgsl from "./page_f32.wgsl" with { type: "text" };
-
-/** The number of tokens in a page. */
-export const PAGE_TOKENS = 32;
 
 /** The slot of a row without a sequence: it reads and writes no page. */
 export const NO_SLOT = 0xffffffff;

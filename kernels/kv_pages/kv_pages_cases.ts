@@ -1,7 +1,8 @@
 /** The batches for tests and benches of the paged kernels. */
 
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { ceilDiv } from "../shape.ts";
-import { NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
+import { NO_SLOT } from "./kv_pages.ts";
 
 export interface PagedCase {
   name: string;

@@ -1,6 +1,7 @@
 /** The f64 references of the paged kernels, written for clarity. Arrays are row-major. */
 
-import { NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
+import { NO_SLOT } from "./kv_pages.ts";
 
 /** The positions of rows and their tokens. */
 export interface PagedPlaces {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { ShapeError } from "../shape.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import { kvCopyPage, kvRound, kvWrite, NO_SLOT, PAGE_TOKENS } from "./kv_pages.ts";
+import { kvCopyPage, kvRound, kvWrite, NO_SLOT } from "./kv_pages.ts";
 import { CASES, layPages } from "./kv_pages_cases.ts";
 import { kvCopyPageReference, kvWriteReference } from "./kv_pages_reference.ts";
 

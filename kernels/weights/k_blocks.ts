@@ -4,7 +4,7 @@
  */
 
 import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
-import { clampRound, halfAbove, ratio } from "./rounding.ts";
+import { clampRound, halfAbove, quotient } from "./rounding.ts";
 import type { WeightType } from "./weight_type.ts";
 
 const K_VALUES = 256;
@@ -96,10 +96,11 @@ function encodeK(values: Float32Array, bits: 4 | 5): Uint8Array<ArrayBuffer> {
     view.setFloat16(to, d, true);
     view.setFloat16(to + 2, d_min, true);
     parts.forEach((part, p) => {
-      const scale = clampRound(ratio(part.scale, d), 0, 63), min = clampRound(ratio(part.min, d_min), 0, 63);
+      const scale = clampRound(quotient(part.scale, d), 0, 63),
+        min = clampRound(quotient(part.min, d_min), 0, 63);
       packFactors(bytes.subarray(to + 4, to + 16), p, [scale, min]);
       for (let i = 0; i < 32; i++) {
-        const q = clampRound(ratio(values[from + 32 * p + i]! + d_min * min, d * scale), 0, largest);
+        const q = clampRound(quotient(values[from + 32 * p + i]! + d_min * min, d * scale), 0, largest);
         bytes[to + low_at + 32 * (p >> 1) + i]! |= (q & 15) << 4 * (p & 1);
         if (bits === 5) bytes[to + 16 + i]! |= q >> 4 << p;
       }

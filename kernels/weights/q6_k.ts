@@ -6,7 +6,7 @@
  */
 
 import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
-import { clampRound, halfAbove, ratio } from "./rounding.ts";
+import { clampRound, halfAbove, quotient } from "./rounding.ts";
 import wgsl from "./q6_k.wgsl" with { type: "text" };
 import type { WeightType } from "./weight_type.ts";
 
@@ -60,9 +60,9 @@ function encode(values: Float32Array): Uint8Array<ArrayBuffer> {
     const d = halfAbove(Math.max(...scales.map(Math.abs)) / 127);
     view.setFloat16(to + QUANT_BYTES + SCALE_BYTES, d, true);
     for (let e = 0; e < VALUES; e++) {
-      const factor = clampRound(ratio(scales[e >> 4]!, d), -127, 127);
+      const factor = clampRound(quotient(scales[e >> 4]!, d), -127, 127);
       view.setInt8(to + QUANT_BYTES + (e >> 4), factor);
-      const q = clampRound(ratio(values[from + e]!, d * factor), -32, 31) + 32;
+      const q = clampRound(quotient(values[from + e]!, d * factor), -32, 31) + 32;
       const half = e >> 7, quarter = e >> 5 & 3, i = e & 31;
       bytes[to + 64 * half + 32 * (quarter & 1) + i]! |= (q & 15) << 4 * (quarter >> 1);
       bytes[to + LOW_BYTES + 32 * half + i]! |= q >> 4 << 2 * quarter;

@@ -8,7 +8,7 @@ export const clampRound = (value: number, low: number, high: number) =>
   Math.max(low, Math.min(high, Math.round(value)));
 
 /** `x / by`, 0 for 0 / 0. */
-export const ratio = (x: number, by: number) => by === 0 ? 0 : x / by;
+export const quotient = (x: number, by: number) => by === 0 ? 0 : x / by;
 
 /** A half-precision number, rounded up so that what is divided by it stays within its range. */
 export function halfAbove(value: number): number {

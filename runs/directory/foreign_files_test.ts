@@ -8,7 +8,7 @@ import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { readAdapter, writeAdapter } from "../../trainer/formats/adapter.ts";
 import { writePeft } from "../../trainer/formats/peft.ts";
 import { METRICS_CSV_HEADER } from "../record/metrics_csv.ts";
-import { adapterFile, testConfig } from "../config_testing.ts";
+import { adapterFileBytes, testConfig } from "../config_testing.ts";
 import { eventsOf, startTestRun } from "../run_fake.ts";
 import { RunDirectory } from "./run_directory.ts";
 import { beginsWith, refuseForeignFiles } from "./foreign_files.ts";
@@ -71,7 +71,7 @@ Deno.test("every existing file that no run wrote is refused at its key", strict,
     ["a.gguf", model, "output.path"],
     ["a_best.gguf", model, "output.path"],
     ["a.gguf", await Deno.readFile(await fixturePath(`${GOLDEN}golden-lora.gguf`)), "output.path"],
-    ["a.gguf", adapterFile("of somebody else"), "output.path"],
+    ["a.gguf", adapterFileBytes("of somebody else"), "output.path"],
     ["peft/letter.txt", "mine", "output.peft_dir"],
     ["peft/adapter_config.json", '{"peft_type":"LORA","auto_mapping":null}', "output.peft_dir"],
     ["m.csv", "name,grade\nAnn,1\n", "metrics.csv"],

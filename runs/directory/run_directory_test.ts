@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { adapterFile, testConfig } from "../config_testing.ts";
+import { adapterFileBytes, testConfig } from "../config_testing.ts";
 import { type OpenDirectoryOptions, RunDirectory } from "./run_directory.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -184,7 +184,7 @@ Deno.test(
     await withDirectory(async (root) => {
       const config = testConfig(root);
       await Deno.mkdir(config.run.directory, { recursive: true });
-      const adapter = adapterFile();
+      const adapter = adapterFileBytes();
       await Deno.writeFile(config.output.path, adapter);
       await Deno.writeTextFile(`${config.run.directory}/notes.txt`, "mine");
       await assert.rejects(open(root), { code: "already_exists" });

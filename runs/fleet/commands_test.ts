@@ -7,7 +7,7 @@ import { testConfig } from "../config_testing.ts";
 import { DirectoryLock } from "../directory/directory_lock.ts";
 import { IdleRun } from "../directory/idle_run.ts";
 import type { RunEvent } from "../record/event.ts";
-import { eventsOf, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
+import { loggedEvents, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -43,7 +43,7 @@ Deno.test(
       await fleet.fleet.command(run.id, { command: "resume" });
       await openGate(gate, 2, 3);
       await fleet.until(run, "completed");
-      const { training } = testConfig(folder), events = await eventsOf(run);
+      const { training } = testConfig(folder), events = await loggedEvents(run);
       assert.deepEqual(ratesOf(events), [1, 2, 3].map((n) => [n, n <= paused_at ? training.lr : 0.5]));
       assert.deepEqual(eventNames(events).slice(2), [
         "running",
@@ -73,7 +73,7 @@ Deno.test("a learning rate set before a run trains is that of its first update",
     assert.equal(await runs.command(queued.id, { command: "set_lr", lr: 0.125 }), "boundary");
     await openGate(gate, 1);
     await fleet.until(queued, "completed");
-    const [started, waited] = [await eventsOf(first), await eventsOf(queued)];
+    const [started, waited] = [await loggedEvents(first), await loggedEvents(queued)];
     assert.deepEqual([ratesOf(started), ratesOf(waited)], [[[1, 0.5]], [[1, 0.125]]]);
     const rates = ['set_lr {"lr":0.25}', 'set_lr {"lr":0.5}'];
     assert.deepEqual(eventNames(started), ["queued", "starting", ...rates, "running", "completed", "end"]);
@@ -98,7 +98,7 @@ Deno.test("a learning rate outlives the process that started when it was set", s
     assert.equal(run.service.unlogged, null);
     await fleet.fleet.command(run.id, { command: "resume" });
     await fleet.until(run, "completed");
-    const events = await eventsOf(run);
+    const events = await loggedEvents(run);
     assert.deepEqual(ratesOf(events), [[1, 0.5]]);
     const rate = 'set_lr {"lr":0.5}';
     assert.deepEqual(eventNames(events).slice(0, 6), [
@@ -118,11 +118,11 @@ Deno.test("a resume that cannot be written is refused, and its slot is free", st
     run.child!.kill();
     await fleet.until(run, "interrupted");
     await fleet.fleet.idle(run.id);
-    const before = await eventsOf(run), lock = await DirectoryLock.take(run.directory);
+    const before = await loggedEvents(run), lock = await DirectoryLock.take(run.directory);
     await assert.rejects(fleet.fleet.command(run.id, { command: "resume" }), /another process/);
     lock.close();
     assert.deepEqual([run.record.state, fleet.fleet.admission], ["interrupted", "slot"]);
-    assert.deepEqual(await eventsOf(run), before);
+    assert.deepEqual(await loggedEvents(run), before);
     assert.equal(await fleet.fleet.command(run.id, { command: "resume" }), "now");
     await fleet.until(run, "completed");
   });
@@ -138,13 +138,13 @@ Deno.test("the log has every cancel once, before the state that follows", strict
     const { fleet: runs } = fleet, gate = `${folder}/gate`;
     const running = await fleet.create({ gate }), queued = await fleet.create({ gate });
     await runs.command(queued.id, CANCEL);
-    assert.deepEqual(eventNames(await eventsOf(queued)), ["queued", LOGGED_CANCEL, "cancelled", "end"]);
+    assert.deepEqual(eventNames(await loggedEvents(queued)), ["queued", LOGGED_CANCEL, "cancelled", "end"]);
     await untilWaiting(gate, 1);
     await runs.command(running.id, CANCEL);
     await fleet.until(running, "stopping");
     await runs.command(running.id, KILL);
     await fleet.until(running, "cancelled");
-    assert.deepEqual(eventNames(await eventsOf(running)).slice(3), [
+    assert.deepEqual(eventNames(await loggedEvents(running)).slice(3), [
       LOGGED_CANCEL,
       "stopping",
       LOGGED_KILL,
@@ -155,7 +155,7 @@ Deno.test("the log has every cancel once, before the state that follows", strict
     const starting = await fleet.create({ gate });
     await runs.command(starting.id, CANCEL);
     await fleet.until(starting, "cancelled");
-    assert.deepEqual(eventNames(await eventsOf(starting)).slice(2), [
+    assert.deepEqual(eventNames(await loggedEvents(starting)).slice(2), [
       LOGGED_CANCEL,
       "stopping",
       "cancelled",
@@ -175,11 +175,11 @@ Deno.test("commands to a run without a process are in its log", strict, async ()
     await openGate(gate, 1);
     await fleet.until(run, "paused");
     await runs.idle(run.id);
-    const before = (await eventsOf(run)).length;
+    const before = (await loggedEvents(run)).length;
     const other = await fleet.create({ gate: `${folder}/closed` });
     assert.equal(await runs.command(run.id, { command: "checkpoint" }), "now");
     assert.equal(await runs.command(run.id, { command: "resume" }), "boundary");
-    const events = (await eventsOf(run)).slice(before);
+    const events = (await loggedEvents(run)).slice(before);
     assert.deepEqual(eventNames(events), ["checkpoint", "resume", "queued"]);
     const effects = events.flatMap((event) => event.kind === "command" ? [event.takes_effect] : []);
     assert.deepEqual(effects, ["now", "boundary"]);
@@ -202,7 +202,7 @@ Deno.test(
       // A process was starting when its server died: of three commands its log has one.
       const idle = await IdleRun.open(run.directory, systemClock);
       await idle.transition("starting");
-      const after_seq = (await eventsOf(run)).at(-1)!.seq;
+      const after_seq = (await loggedEvents(run)).at(-1)!.seq;
       idle.append({ kind: "command", command: "set_lr", arguments: { lr: 0.25 }, takes_effect: "boundary" });
       await idle.close();
       const killed_for = { at: "now", checkpoint: false };
@@ -214,7 +214,7 @@ Deno.test(
       assert.equal(again.record.state, "cancelled");
       const { unlogged, killed_for: left } = again.service;
       assert.deepEqual([unlogged, left], [null, null]);
-      assert.deepEqual(eventNames(await eventsOf(again)).slice(before), [
+      assert.deepEqual(eventNames(await loggedEvents(again)).slice(before), [
         "starting",
         'set_lr {"lr":0.25}',
         'set_lr {"lr":0.5}',

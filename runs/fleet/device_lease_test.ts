@@ -11,7 +11,7 @@ import {
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { DeviceLease, DRAIN_MS, OTHERS_POLL_MS } from "./device_lease.ts";
-import { eventsOf, openGate, TestFleet, untilWaiting } from "./fleet_testing.ts";
+import { loggedEvents, openGate, TestFleet, untilWaiting } from "./fleet_testing.ts";
 import type { KeptRun } from "./kept_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -302,7 +302,7 @@ async function withRacingFleet(
 
 /** The states and warnings of a run's log, in order. */
 async function storyOf(run: KeptRun): Promise<string[]> {
-  return (await eventsOf(run)).flatMap((event) =>
+  return (await loggedEvents(run)).flatMap((event) =>
     event.kind === "state" ? [event.state] : event.kind === "log" ? [event.message] : []
   );
 }

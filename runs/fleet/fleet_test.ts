@@ -5,7 +5,7 @@ import { withFolder } from "../../tests/folder.ts";
 import { DirectoryLock } from "../directory/directory_lock.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { RunEvent } from "../record/event.ts";
-import { eventsOf, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
+import { loggedEvents, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
 import { KeptRun } from "./kept_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -32,7 +32,7 @@ Deno.test("a run is created, trains in a process of its own, and ends", strict, 
     assert.equal(run.record.state, "starting");
     assert.equal(fleet.fleet.admission, "none");
     await fleet.until(run, "completed");
-    const events = await eventsOf(run);
+    const events = await loggedEvents(run);
     assert.deepEqual(statesOf(events), ["queued", "starting", "running", "completed"]);
     assert.deepEqual(events.map(({ seq }) => seq), events.map((_, i) => i + 1));
     assert.equal(events.at(-1)!.kind, "end");
@@ -57,7 +57,7 @@ Deno.test("the newest metrics are those that have a value", strict, () =>
     const run = await fleet.create({ updates: 1 });
     await fleet.until(run, "completed");
     await fleet.fleet.idle(run.id);
-    const { seq, time } = (await eventsOf(run)).at(-1)!, values = { finite: 0.5, infinite: null };
+    const { seq, time } = (await loggedEvents(run)).at(-1)!, values = { finite: 0.5, infinite: null };
     const event = { seq: seq + 1, time, run: run.id, kind: "metrics", update: 2, step: 2, values };
     await Deno.writeTextFile(run.eventsPath, JSON.stringify(event) + "\n", { append: true });
     const { last_metrics } = await KeptRun.read(run.directory);
@@ -96,12 +96,12 @@ Deno.test("a paused run has no process, and resumes to the same adapter", strict
     await fleet.fleet.idle(run.id);
     assert.equal(run.child, null);
     assert.equal(await fleet.fleet.command(run.id, { command: "checkpoint" }), "now");
-    assert.ok((await eventsOf(run)).every(({ kind }) => kind !== "end"));
+    assert.ok((await loggedEvents(run)).every(({ kind }) => kind !== "end"));
     await openGate(gate, 1, 2, 3);
     assert.equal(await fleet.fleet.command(run.id, { command: "resume" }), "now");
     await fleet.until(run, "completed");
     assert.equal(await adapterOf(run), expected);
-    const events = await eventsOf(run);
+    const events = await loggedEvents(run);
     assert.deepEqual(events.map(({ seq }) => seq), events.map((_, i) => i + 1));
     const resumed = events.filter((event) => event.kind === "state" && event.checkpoint !== null);
     assert.deepEqual(resumed.map((event) => event.kind === "state" && [event.state, event.checkpoint]), [
@@ -225,7 +225,7 @@ Deno.test("a process that cannot start the run makes it fail with the reason", s
     await fleet.until(run, "failed");
     assert.equal(run.record.state_reason, "internal");
     assert.match(run.record.error!.detail, /no such model/);
-    assert.equal((await eventsOf(run)).at(-1)!.kind, "end");
+    assert.equal((await loggedEvents(run)).at(-1)!.kind, "end");
     await assert.rejects(fleet.fleet.command(run.id, { command: "resume" }), isRefused("conflict"));
   });
 });
@@ -248,7 +248,7 @@ Deno.test("cancel ends a run in every state", strict, async () => {
     assert.equal(await runs.command(starting.id, cancel), "now");
     await fleet.until(starting, "cancelled");
     for (const run of [queued, running, starting]) {
-      assert.equal((await eventsOf(run)).at(-1)!.kind, "end");
+      assert.equal((await loggedEvents(run)).at(-1)!.kind, "end");
       await assert.rejects(runs.command(run.id, cancel), isRefused("conflict"));
       await runs.delete(run.id);
       assert.equal(runs.get(run.id), null);
@@ -268,7 +268,9 @@ Deno.test("a fork starts from its own copy of the checkpoint", strict, async () 
     await fleet.fleet.delete(parent.id);
     await fleet.until(fork, "completed", "failed");
     assert.equal(fork.record.state, "completed", fork.record.error?.detail);
-    const updates = (await eventsOf(fork)).flatMap((event) => event.kind === "update" ? [event.update] : []);
+    const updates = (await loggedEvents(fork)).flatMap((event) =>
+      event.kind === "update" ? [event.update] : []
+    );
     assert.deepEqual(updates, [3, 4]);
   });
 });

@@ -162,7 +162,7 @@ export async function withFleet(
 }
 
 /** The log of a run. */
-export function eventsOf(run: KeptRun): Promise<RunEvent[]> {
+export function loggedEvents(run: KeptRun): Promise<RunEvent[]> {
   return Array.fromAsync(readEvents(run.eventsPath));
 }
 

@@ -1,6 +1,6 @@
 /** The process of a run, and the server's end of its control pipe. */
 
-import { AsyncQueue } from "../../core/async_queue.ts";
+import { AsyncQueue, streamed } from "../../core/async_queue.ts";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { DEVICE_OWNER_ENV, deviceOwner } from "../../core/device_lock.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
@@ -119,19 +119,10 @@ export class RunChild {
 
   /** Chats with the run. Ending the iteration early cancels the chat. */
   async *chat(chat: ChatBody, signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
-    const events = new AsyncQueue<ChatEvent>(), left = new AbortController();
-    const either = AbortSignal.any([signal, left.signal]);
-    const answered = this.#ask(
-      { command: "chat", ...chat },
-      either,
-      (item) => events.push(item as ChatEvent),
+    yield* streamed<ChatEvent, unknown>(
+      (push, either) => this.#ask({ command: "chat", ...chat }, either, (item) => push(item as ChatEvent)),
+      signal,
     );
-    answered.then(() => events.close(), (error) => events.fail(error));
-    try {
-      yield* events;
-    } finally {
-      left.abort(new ServiceError("cancelled", "Cannot answer: nobody waits for it any more"));
-    }
   }
 
   async #ask(

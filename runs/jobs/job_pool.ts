@@ -17,7 +17,7 @@ import {
 export const MAX_WAITING_JOBS = 1000;
 
 /** After this many seconds a client that found a queue full may ask again. */
-export const RETRY_AFTER_SECONDS = 10;
+const RETRY_AFTER_SECONDS = 10;
 
 /** The most idle processes. Each waits for another job on the files of its last one. */
 const IDLE_PROCESSES = 2;

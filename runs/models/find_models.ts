@@ -21,6 +21,7 @@ export interface FoundModel {
   modified_ms: number;
 }
 
+/** The model files that a search found. */
 export interface FoundModels {
   /** By path. */
   models: FoundModel[];

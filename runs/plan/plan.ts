@@ -3,16 +3,12 @@
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { LoadedConfig } from "../../config/check/load.ts";
 import { type ValueSource, valueSources } from "../../config/check/sources.ts";
+import type { GpuCard } from "../../core/device.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
 import { type GgufFile, openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
-import {
-  type GpuCard,
-  HOST_COMPONENTS,
-  type MemoryPlan,
-  planMemory,
-} from "../../trainer/engine/plan_memory.ts";
+import { HOST_COMPONENTS, type MemoryPlan, planMemory } from "../../trainer/engine/plan_memory.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
 import type { AlgorithmDefinition, RunSchedule } from "../algorithms/definition.ts";
 import { type PlanWarning, type RunWarning, WARNING_CODES } from "../record/warning.ts";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { checkedFile } from "../../core/regular_file.ts";
-import { encodeGgufMetadata } from "../../trainer/formats/gguf_writer.ts";
+import { encodeGgufHeader } from "../../trainer/formats/gguf_writer.ts";
 import { ASSUMED_CARD } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
@@ -59,7 +59,7 @@ ${more}`;
 Deno.test("a model without a metadata key is told at the key of its file, not at that of its metadata", () =>
   withFolder(async (root) => {
     const metadata = new Map([["general.architecture", { type: "string" as const, value: "qwen3" }]]);
-    await Deno.writeFile(`${root}/m.gguf`, encodeGgufMetadata(metadata));
+    await Deno.writeFile(`${root}/m.gguf`, encodeGgufHeader(metadata, []));
     const answer = await planRequest({
       text: 'run.algorithm = "sft"\nmodel.path = "m.gguf"\nsft.data = "rows.jsonl"',
       ...{ path: `${root}/run.toml`, recipe: null, target, observe_target_updates: 1 },

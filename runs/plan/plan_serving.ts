@@ -1,11 +1,12 @@
 /** Plans the memory of a process that serves a model. */
 
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { checkedFile } from "../../core/regular_file.ts";
 import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
-import { type EngineSizes, type MemoryPlan, planServedMemory } from "../../trainer/engine/plan_memory.ts";
-import { PAGE_TOKENS } from "../../trainer/protocol/protocol.ts";
+import { type MemoryPlan, planServedMemory } from "../../trainer/engine/plan_memory.ts";
+import type { EngineSizes } from "../../trainer/protocol/protocol.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { MAX_CHOICES } from "../chat/chat_request.ts";
 import { exceededMemories, fitsBudget, type MemoryBudget } from "./levers.ts";

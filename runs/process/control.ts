@@ -296,7 +296,7 @@ function parseCommand(value: unknown): ReceivedCommand {
 }
 
 /** The lines of a byte stream. @throws {ServiceError} `config_invalid` at a line above {@link MAX_COMMAND_BYTES}. */
-export async function* readLines(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+export async function* pipeLines(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const piece of stream) {
@@ -325,7 +325,7 @@ export function streamPort(
 ): ControlPort {
   let is_heard = true;
   return {
-    lines: readLines(input),
+    lines: pipeLines(input),
     send(message) {
       if (!is_heard) return;
       const bytes = new TextEncoder().encode(JSON.stringify(message) + "\n");

@@ -7,7 +7,7 @@ import {
   type ControllerOptions,
   type ControlMessage,
   MAX_COMMAND_BYTES,
-  readLines,
+  pipeLines,
   streamPort,
 } from "./control.ts";
 
@@ -188,7 +188,7 @@ Deno.test("lines arrive whole however the bytes are cut", async () => {
     const stream = ReadableStream.from((function* () {
       for (let at = 0; at < bytes.length; at += size) yield bytes.slice(at, at + size);
     })());
-    assert.deepEqual(await Array.fromAsync(readLines(stream)), ['{"a":"é"}', "", '{"b":1}', "rest"]);
+    assert.deepEqual(await Array.fromAsync(pipeLines(stream)), ['{"a":"é"}', "", '{"b":1}', "rest"]);
   }
 });
 
@@ -197,7 +197,7 @@ Deno.test("an endless line is refused", async () => {
   const stream = ReadableStream.from((function* () {
     for (let i = 0; i <= MAX_COMMAND_BYTES / piece.length; i++) yield piece;
   })());
-  await assert.rejects(Array.fromAsync(readLines(stream)), /more than 4194304 bytes/);
+  await assert.rejects(Array.fromAsync(pipeLines(stream)), /more than 4194304 bytes/);
 });
 
 Deno.test("the port writes one line for each message", async () => {

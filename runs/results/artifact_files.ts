@@ -8,7 +8,7 @@ import { type Content, fileContent, folderFiles, type PackedFile } from "./conte
 const PEFT_FILES = ["adapter_config.json", "adapter_model.safetensors"];
 
 /** The adapter as GGUF. */
-export function adapterFile({ output }: ResolvedConfig): Promise<Content | null> {
+export function adapterContent({ output }: ResolvedConfig): Promise<Content | null> {
   return fileContent(output.path);
 }
 

@@ -1,15 +1,30 @@
 /** Downloads whose lines are changed on the way, such as a log without the machine's paths. */
 
+import { Buffer } from "node:buffer";
 import type { Content } from "./content.ts";
 
 /** Shows a line, without its end. */
 type ShowLine = (line: string) => string;
 
-/** A text up to a place, and the size of what is shown of it. */
-interface Measured {
-  until: number;
-  size_bytes: number;
+/** A place between two lines: its offset in the text, and in what is shown of it. */
+interface Place {
+  text: number;
+  shown: number;
 }
+
+/** A text up to a place, the size of what is shown of it, and places at which a part of it can begin. */
+interface Measured {
+  end: Place;
+  places: readonly Place[];
+}
+
+/** The text between two remembered places: so much is read again before a part. */
+const PLACE_BYTES = 1 << 20;
+
+/** The text that is changed at once, if its lines are not longer: other work of the thread runs in between. */
+const SLICE_BYTES = 1 << 15;
+
+const NOTHING: Measured = { end: { text: 0, shown: 0 }, places: [] };
 
 /**
  * Remembers the sizes of changed texts, because all of a text has to be read to know one. Of a file that grows only what
@@ -23,24 +38,15 @@ export class KnownSizes {
     this.#most = most;
   }
 
-  /** @param count The size of what is shown of the text from a place that begins a line. */
+  /** @param ends The ends of all pieces of what is shown, after a place that begins a line. */
   async of(
-    { grows, version, size_bytes: until }: Content,
-    count: (start: number) => Promise<number>,
-  ): Promise<number> {
-    const name = grows ?? version, measuring = this.#measure(this.#known.get(name), { until, count });
-    this.#keep(name, measuring);
-    return (await measuring).size_bytes;
-  }
-
-  async #measure(
-    before: Promise<Measured> | undefined,
-    { until, count }: { until: number; count: (start: number) => Promise<number> },
+    { grows, version, size_bytes }: Content,
+    ends: (from: Place) => AsyncIterable<Place>,
   ): Promise<Measured> {
-    const known = await before?.catch(() => null) ?? null;
-    if (known?.until === until) return known;
-    const start = known && known.until < until ? known : { until: 0, size_bytes: 0 };
-    return { until, size_bytes: start.size_bytes + await count(start.until) };
+    const name = grows ?? version, before = this.#known.get(name);
+    const measuring = measure(before, { size_bytes, ends });
+    this.#keep(name, measuring);
+    return await measuring;
   }
 
   #keep(name: string, measuring: Promise<Measured>): void {
@@ -54,8 +60,22 @@ export class KnownSizes {
   }
 }
 
+async function measure(
+  before: Promise<Measured> | undefined,
+  { size_bytes, ends }: { size_bytes: number; ends: (from: Place) => AsyncIterable<Place> },
+): Promise<Measured> {
+  const known = await before?.catch(() => null) ?? null;
+  if (known?.end.text === size_bytes) return known;
+  const from = known && known.end.text < size_bytes ? known : NOTHING, places = [...from.places];
+  let { end } = from;
+  for await (end of ends(from.end)) {
+    if (end.text - (places.at(-1)?.text ?? 0) >= PLACE_BYTES) places.push(end);
+  }
+  return { end, places };
+}
+
 /**
- * A text with other lines. A part of it is read from its start.
+ * A text with other lines. A part of it is read from a remembered place a little before it.
  *
  * @param shown_as A part of the version that differs whenever `show` does.
  */
@@ -64,43 +84,69 @@ export async function changedLines(
   { show, shown_as, sizes }: { show: ShowLine; shown_as: string; sizes: KnownSizes },
 ): Promise<Content> {
   const version = `${content.version}-${shown_as}`;
-  const size_bytes = await sizes.of(content, async (start) => {
-    let size = 0;
-    for await (const piece of changedPieces(content, { show, start })) size += piece.length;
-    return size;
+  const { end: { shown: size_bytes }, places } = await sizes.of(content, async function* (from) {
+    for await (const { end } of changedPieces(content, { show, from })) yield end;
   });
   return {
     size_bytes,
     version,
     modified_ms: content.modified_ms,
     async *read(start, end) {
-      let at = 0;
-      for await (const piece of changedPieces(content, { show, start: 0 })) {
-        const from = Math.max(0, start - at), to = Math.min(piece.length, end - at);
-        at += piece.length;
-        if (from < to) yield piece.slice(from, to);
-        if (at >= end) return;
+      if (start >= end) return;
+      const from = places.findLast(({ shown }) => shown <= start) ?? NOTHING.end;
+      for await (const { bytes, end: { shown } } of changedPieces(content, { show, from })) {
+        const at = shown - bytes.length;
+        if (shown > start) yield bytes.slice(Math.max(0, start - at), end - at);
+        if (shown >= end) return;
       }
     },
   };
 }
 
-/** The changed text from the beginning of a line, in pieces of entire lines. */
+/** Entire lines of the changed text, and the place after them. */
+interface ChangedPiece {
+  bytes: Uint8Array<ArrayBuffer>;
+  end: Place;
+}
+
+/** The changed text from a place, in pieces of about {@link SLICE_BYTES}. */
 async function* changedPieces(
   content: Content,
-  { show, start }: { show: ShowLine; start: number },
-): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  { show, from }: { show: ShowLine; from: Place },
+): AsyncGenerator<ChangedPiece> {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true }), encoder = new TextEncoder();
-  const shownLines = (text: string) => encoder.encode(text.split("\n").map(show).join("\n"));
-  let waiting: string[] = [];
+  let end = from, is_first = true;
+  for await (const lines of slicesOf(content, from.text)) {
+    if (!is_first) await pause();
+    is_first = false;
+    const bytes = encoder.encode(decoder.decode(lines).split("\n").map(show).join("\n"));
+    end = { text: end.text + lines.length, shown: end.shown + bytes.length };
+    yield { bytes, end };
+  }
+}
+
+/** Entire lines of a text from the beginning of one, and what follows the last line end. */
+async function* slicesOf(content: Content, start: number): AsyncGenerator<Uint8Array> {
+  let waiting: Uint8Array[] = [];
   for await (const piece of content.read(start, content.size_bytes)) {
-    const text = decoder.decode(piece, { stream: true }), end = text.lastIndexOf("\n") + 1;
-    if (end > 0) {
-      yield shownLines(waiting.join("") + text.slice(0, end));
+    let from = 0;
+    for (let end = sliceEnd(piece, from); end > from; from = end, end = sliceEnd(piece, from)) {
+      const lines = piece.subarray(from, end);
+      yield waiting.length > 0 ? Buffer.concat([...waiting, lines]) : lines;
       waiting = [];
     }
-    waiting.push(text.slice(end));
+    if (from < piece.length) waiting.push(piece.subarray(from));
   }
-  const rest = waiting.join("") + decoder.decode();
-  if (rest !== "") yield shownLines(rest);
+  if (waiting.length > 0) yield Buffer.concat(waiting);
+}
+
+/** The end of the last line that ends within a slice, else of the first that ends later; 0 without one. */
+function sliceEnd(piece: Uint8Array, from: number): number {
+  const last = piece.lastIndexOf(10, from + SLICE_BYTES - 1);
+  return (last >= from ? last : piece.indexOf(10, from)) + 1;
+}
+
+/** Lets other work of the thread run. */
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 0));
 }

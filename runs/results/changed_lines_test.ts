@@ -76,6 +76,31 @@ Deno.test("of a file that grows only the new lines are read, and once for all wh
   assert.equal(await sizeOf(two, "2"), shown + more);
 });
 
+Deno.test("a part of a long text is read from a place shortly before it, and other work runs meanwhile", async () => {
+  const text = Array.from({ length: 60_000 }, (_, i) => `${i} a letter, and é in ${"x".repeat(60)}\n`).join(
+    "",
+  );
+  const expected = new TextEncoder().encode(text.split("\n").map(show).join("\n"));
+  const { content, parts } = inPieces(text, 1 << 18), sizes = new KnownSizes();
+  let turns = 0, is_done = false;
+  const turn = () => is_done || (turns++, setTimeout(turn, 0));
+  turn();
+  const changed = await changedLines(content, { show, shown_as: "x", sizes });
+  is_done = true;
+  // Each 32 KiB of lines is a piece of work; half of them is enough to say so.
+  assert.ok(turns >= content.size_bytes / (1 << 16), `${turns} turns for ${content.size_bytes} bytes`);
+  assert.equal(changed.size_bytes, expected.length);
+  for (const start of [0, 1 << 20, 3_000_000, expected.length - 10]) {
+    parts.length = 0;
+    const end = Math.min(start + 100_000, expected.length);
+    const part = await new Response(ReadableStream.from(changed.read(start, end))).bytes();
+    assert.deepEqual(part, expected.slice(start, end), `from ${start}`);
+    const [[from]] = parts as [[number, number]];
+    // The shown text has some 2 % more bytes than the lines.
+    assert.ok(from <= start && start - from < 1.1 * (1 << 20) + 0.05 * start, `${from} for ${start}`);
+  }
+});
+
 Deno.test("a text that could not be read is read again", async () => {
   const sizes = new KnownSizes(), { content, parts } = inPieces(TEXT, 10);
   const broken: Content = {

@@ -57,7 +57,7 @@ async function versionOf(path: string): Promise<string | null> {
 }
 
 /** An adapter's file; null when it is gone. */
-export async function adapterFile(place: AdapterPlace): Promise<AdapterFile | null> {
+export async function adapterFileAt(place: AdapterPlace): Promise<AdapterFile | null> {
   const version = await versionOf(place.path);
   return version === null ? null : { ...place, version };
 }

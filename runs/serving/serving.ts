@@ -16,7 +16,7 @@ import { servedSizes, type ServingDemand, type ServingPlan } from "../plan/plan_
 import { ModelProcess } from "./model_process.ts";
 import type { LoadedBase, RecordingPlace } from "./protocol.ts";
 import {
-  adapterFile,
+  adapterFileAt,
   baseKey,
   baseModel,
   canServe,
@@ -358,7 +358,7 @@ async function* liveChat(
 
 async function adapterOf({ name, part, adapter }: ServedModel) {
   if (part === "base") return null;
-  const file = adapter === null ? null : await adapterFile(adapter);
+  const file = adapter === null ? null : await adapterFileAt(adapter);
   if (file) return file;
   throw notServed(name, "it has no adapter yet");
 }

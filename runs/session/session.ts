@@ -5,6 +5,7 @@ import { worldPermissions } from "../../agent/configured.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { deviceFolder } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { type PermissionNeeds, permissionsFor } from "../../core/permissions.ts";
 import type { CheckedFile } from "../../core/regular_file.ts";
@@ -15,13 +16,12 @@ import {
   type WebGpuTable,
 } from "../../core/webgpu_providers.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
-import {
-  type AdapterSource,
-  type EngineDemand,
-  type LoadRequest,
-  type LoraShape,
-  type ModelFacts,
-  PAGE_TOKENS,
+import type {
+  AdapterSource,
+  EngineDemand,
+  LoadRequest,
+  LoraShape,
+  ModelFacts,
 } from "../../trainer/protocol/protocol.ts";
 import type { AgentHost } from "./agent_host.ts";
 import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";

@@ -56,7 +56,7 @@ export interface GroupView extends GroupPlace, ReturnType<typeof groupFields> {
 }
 
 /** The entry of an update in the index. */
-export function entryOf({ updates }: IndexView, update: number): ObservedUpdate | null {
+export function updateEntry({ updates }: IndexView, update: number): ObservedUpdate | null {
   return updates.find((entry) => entry.update === update) ?? null;
 }
 

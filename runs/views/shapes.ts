@@ -5,7 +5,6 @@
 import { z } from "zod";
 import {
   callSchema,
-  failureSchema,
   groupFactsSchema,
   groupTextsSchema,
   indexedGroupSchema,
@@ -13,13 +12,14 @@ import {
   observedMessageSchema,
   observedUpdateSchema,
   spanSchema,
+  trajectoryFailureSchema,
   verificationSchema,
 } from "../../agent/results/observed.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 
 /** To which code a failure belongs. */
-export const failureBoundary = failureSchema.shape.boundary;
+export const failureBoundary = trajectoryFailureSchema.shape.boundary;
 
 const count = z.int().gte(0);
 const value = z.number().nullable();

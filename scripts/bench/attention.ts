@@ -1,10 +1,10 @@
 /** GFLOP/s of attention: over packed rows, forward and backward, and over the pages of the cache. */
 
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { attentionBackward, attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
 import { type PackedGroup, packRows } from "../../kernels/attention/packed_rows.ts";
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
-import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import { decodeCase, layPages, type PagedCase, prefillCase } from "../../kernels/kv_pages/kv_pages_cases.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { inScope, type KernelBench, orSkip, randomTensor } from "./context.ts";

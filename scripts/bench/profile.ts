@@ -1,7 +1,7 @@
 /** Profiles a decode step and a training step: every kernel of a recorded step, timed separately. */
 
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { Kernel } from "../../kernels/kernel.ts";
-import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
 import type { Grid, Recorder } from "../../kernels/recorder.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import type { Tensor } from "../../kernels/tensor.ts";

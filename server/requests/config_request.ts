@@ -167,7 +167,7 @@ function ownKey(path: Path, tree: unknown): Path {
 }
 
 /** A finding as an entry of a problem, at the field of the request that sets its key. */
-export function entryOf(
+export function problemEntry(
   { path, code, message, hint }: Finding,
   { placeOf, tree }: Pick<ExpandedRequest, "placeOf" | "tree">,
 ): ProblemError {
@@ -196,7 +196,7 @@ function formProblems(
   const others = findings.filter(({ path }) => !isOperatorsKey(path));
   const tables = joinedTables(tree).filter(({ path }) => operators.some((at) => isPrefix(path, at)));
   const nameless = tables.map(({ path }): Finding => ({ path: [...path, "id"], ...NO_ID }));
-  return [...own, ...[...others, ...nameless].map((finding) => entryOf(finding, request))];
+  return [...own, ...[...others, ...nameless].map((finding) => problemEntry(finding, request))];
 }
 
 /** For a key that a file would set itself, a request has the id of a catalogue entry. */

@@ -18,7 +18,7 @@ import { invalidRequest, Problem, type ProblemError, requestProblem } from "../h
 import type { ProblemType } from "../http/problem_types.ts";
 import { ownPlaces } from "../resources/run_document.ts";
 import type { Services } from "../routing/services.ts";
-import { type ConfigRequest, conflictsOf, entryOf } from "./config_request.ts";
+import { type ConfigRequest, conflictsOf, problemEntry } from "./config_request.ts";
 import { findFork, type Fork, forkSources, inheritedValues } from "./fork_request.ts";
 import { publicPlan } from "./public_plan.ts";
 import { planTarget } from "./plan_target.ts";
@@ -90,7 +90,7 @@ function problemOf(type: ProblemType, errors: readonly ProblemError[]): Problem 
 /** The first class of refusals that the operator's catalogue causes; null when there is none. */
 function catalogueRefusal(request: ConfigRequest, applied: AppliedCatalogue): Problem | null {
   const entries = (findings: readonly Finding[], code?: ProblemError["code"]) =>
-    findings.map((finding) => ({ ...entryOf(finding, request), ...(code && { code }) }));
+    findings.map((finding) => ({ ...problemEntry(finding, request), ...(code && { code }) }));
   const message =
     "must be the id of an entry of the server's catalogue: only the operator may declare other keys";
   const declared = [
@@ -291,7 +291,7 @@ function refuseFork(
 ): void {
   const entry = (pointer: string, message: string): ProblemError => ({ pointer, code: "conflict", message });
   const changes = (forbidden ?? []).map((key) => ({
-    ...entryOf({ path: key.split("."), code: "invalid_value", message: changeText(key) }, request),
+    ...problemEntry({ path: key.split("."), code: "invalid_value", message: changeText(key) }, request),
     code: "conflict" as const,
   }));
   const damaged = forbidden === null

@@ -11,7 +11,7 @@ import { eventTexts, observedTexts } from "../../runs/results/line_texts.ts";
 import { METRICS_CSV_HEADER } from "../../runs/record/metrics_csv.ts";
 import type { RunRecord } from "../../runs/record/run.ts";
 import {
-  adapterFile,
+  adapterContent,
   eventsFile,
   logFile,
   peftFiles,
@@ -97,7 +97,7 @@ async function trajectoriesContent(directory: string, services: Services): Promi
 
 /** How each artefact is found. */
 const FINDERS: Readonly<Record<ArtifactName, Finder>> = {
-  adapter: async ({ config }) => config && await adapterFile(config),
+  adapter: async ({ config }) => config && await adapterContent(config),
   adapter_peft: async ({ config }, services) => config && packed(await peftFiles(config), services),
   config: ({ shown_config, record }, services) =>
     Promise.resolve(shown_config && configContent(shown_config, record, services)),

@@ -15,7 +15,7 @@ export const rateSchema = z.strictObject({
   attempts: z.int(),
 }).meta({ id: "Rate", description: "A mean over scenarios, with its 95 % interval." });
 
-export const failureSchema = z.strictObject({
+export const scenarioFailureSchema = z.strictObject({
   scenario: z.string().meta(TEXTS.data),
   boundary: failureBoundary,
   message: z.string(),
@@ -37,7 +37,7 @@ export const evaluationResourceSchema = z.strictObject({
   failed: z.record(z.string(), z.int()).meta({
     description: "Attempts that failed for reasons other than the model's, by reason. They have not passed.",
   }),
-  failure: failureSchema.nullable().meta({ description: "The first of these." }),
+  failure: scenarioFailureSchema.nullable().meta({ description: "The first of these." }),
   scenarios: z.array(
     z.strictObject({
       scenario: z.string().meta(TEXTS.data),

@@ -5,7 +5,7 @@ import { TEXTS } from "../../config/text/text_kinds.ts";
 import { FAILURE_REASONS, RUN_COMMANDS, RUN_STATES } from "../../runs/record/run.ts";
 import { OBJECTIVE_NAMES } from "../../runs/record/objective.ts";
 import { RUN_WARNING_CODES, WARNING_CODES } from "../../runs/record/warning.ts";
-import { evaluationResourceSchema, failureSchema, rateSchema } from "./evaluation.ts";
+import { evaluationResourceSchema, rateSchema, scenarioFailureSchema } from "./evaluation.ts";
 
 const count = z.int().gte(0);
 const value = z.number().nullable();
@@ -72,7 +72,7 @@ export const RUN_EVENTS = {
     loss: value,
     attempts: count,
     lost: counts.meta({ description: "Attempts that were not trained on, by reason." }),
-    failure: failureSchema.nullable(),
+    failure: scenarioFailureSchema.nullable(),
     degenerate_groups: count,
     optimizer_steps: count,
     tokens_per_second: z.number(),

@@ -1,6 +1,6 @@
 /** Finds the trajectories that a path names. */
 
-import { entryOf, type ObservedRun } from "../../runs/views/observed_run.ts";
+import { type ObservedRun, updateEntry } from "../../runs/views/observed_run.ts";
 import { findRun } from "./find_run.ts";
 import { notFound } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
@@ -39,7 +39,7 @@ export async function findUpdate(
 ): Promise<FoundUpdate> {
   const run = await findTrajectories(params, services);
   const update = numberOf(params.update);
-  if (!run || update === null || !entryOf(await run.index(), update)) {
+  if (!run || update === null || !updateEntry(await run.index(), update)) {
     throw notFound("The run has no trajectories of this update", "/path/update");
   }
   return { run, update };

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
-import { eventsOf as logOf, openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { loggedEvents as logOf, openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import type { KeptRun } from "../../runs/fleet/kept_run.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";

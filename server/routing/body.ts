@@ -2,7 +2,7 @@
 
 import type { ServerConfig } from "../../config/server/schema.ts";
 import { check } from "../http/issues.ts";
-import { invalidRequest, Problem, type ProblemError } from "../http/problems.ts";
+import { Problem, type ProblemError } from "../http/problems.ts";
 import type { BodySpec, HeaderSpecs } from "./route.ts";
 import type { Services } from "./services.ts";
 import { parseStrictJson } from "../http/strict_json.ts";
@@ -85,13 +85,6 @@ async function decoded(stream: Bytes): Promise<string | null> {
   } catch {
     return null;
   }
-}
-
-/** Reads a body as text. @throws {Problem} `invalid-request` when it is not UTF-8, or the stream's error. */
-export async function readText(stream: Bytes): Promise<string> {
-  const text = await decoded(stream);
-  if (text === null) throw invalidRequest([NOT_TEXT]);
-  return text;
 }
 
 /** Reads the body for the handler, with all problems in it. */

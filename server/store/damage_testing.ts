@@ -2,7 +2,7 @@
 
 import { ManualClock } from "../../core/clock_fake.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import { eventsOf, TestFleet } from "../../runs/fleet/fleet_testing.ts";
+import { loggedEvents, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { samplesOf } from "../../runs/results/metric_series.ts";
 import { runLogOf } from "../../runs/results/run_log.ts";
 import { type Database, openDatabase } from "./database.ts";
@@ -30,7 +30,7 @@ async function expectedFromLogs({ fleet }: TestFleet): Promise<string[]> {
   const published: object[] = [], samples: object[] = [];
   for (const run of fleet.list()) {
     const states: object[] = [];
-    for (const event of await eventsOf(run)) {
+    for (const event of await loggedEvents(run)) {
       if (event.kind === "state") {
         states.push({ run: run.id, kind: states.length === 0 ? "created" : "state", state: event.state });
       }

@@ -1,11 +1,12 @@
 /** Owns the GPU and answers the requests of the protocol. One job runs on the device at a time. */
 
 import { setImmediate } from "node:timers";
+import type { DeviceFacts, DeviceRequest } from "../../core/device.ts";
 import { DeviceLock } from "../../core/device_lock.ts";
 import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
-import { type DeviceFacts, type DeviceRequest, type Gpu, openGpu } from "../../kernels/device.ts";
+import { type Gpu, openGpu } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { Grammars } from "../grammar/grammars.ts";
 import type { Trainer } from "../learning/trainer.ts";
@@ -14,7 +15,7 @@ import { readTokenizer } from "../tokenizer/read_tokenizer.ts";
 import { Batcher, type SampledBlock } from "../sampler/batcher.ts";
 import type { Sequence } from "../sampler/sequence.ts";
 import { Adapters } from "./adapters.ts";
-import { createParts, type EngineSizes } from "./engine_parts.ts";
+import { createParts } from "./engine_parts.ts";
 import { outOfMemory, refuseUnfit, withAdvice } from "./memory_advice.ts";
 import { planMemory } from "./plan_memory.ts";
 import type {
@@ -22,6 +23,7 @@ import type {
   EngineMethod,
   EngineMethods,
   EngineNotice,
+  EngineSizes,
   LoadRequest,
   ModelFacts,
 } from "../protocol/protocol.ts";

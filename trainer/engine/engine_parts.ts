@@ -1,13 +1,13 @@
 /** Creates the trainer and the sampler of a model. The memory plan uses the same code on a counting device. */
 
-import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { Trainer } from "../learning/trainer.ts";
 import { adapterLayout } from "../model/device_adapter.ts";
 import type { Model } from "../model/transformer.ts";
 import { Sampler } from "../sampler/sampler.ts";
-import type { EngineDemand, LoadRequest } from "../protocol/protocol.ts";
+import type { EngineDemand, EngineSizes } from "../protocol/protocol.ts";
 
 /** Steps of a decode block. A readback costs at least 10 ms, but a row that ends early idles until its block ends. */
 const BLOCK_STEPS = { software: 8, gpu: 16 };
@@ -17,9 +17,6 @@ const SPARE_SEQUENCES = 64;
 
 /** The most rows of a prefill step. */
 const MAX_PREFILL = 512;
-
-/** A load request without file and device. */
-export type EngineSizes = Omit<LoadRequest, "path" | "device" | "claim">;
 
 /** The parts of an engine that run on a model. */
 export interface EngineParts {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { checkedFile } from "../../core/regular_file.ts";
-import { type DeviceRequest, openGpu } from "../../kernels/device.ts";
+import type { DeviceRequest } from "../../core/device.ts";
+import { openGpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { fixturePath } from "../../tests/fixture.ts";

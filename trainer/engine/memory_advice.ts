@@ -1,9 +1,9 @@
 /** Errors for a device without enough memory, with the configuration keys that save memory. */
 
+import type { DeviceFacts } from "../../core/device.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
 import type { MemoryPlan } from "./plan_memory.ts";
-import type { DeviceFacts } from "../protocol/protocol.ts";
 
 const SEQUENCES =
   "lower training.ctx, and with rollouts agent.concurrent_rollouts or agent.max_trajectory_tokens";

@@ -1,17 +1,14 @@
 /** Plans the device memory of a run: it runs the engine's own constructors on a device that only counts bytes. */
 
-import { countingGpu, type GpuCard } from "../../kernels/counting_gpu.ts";
+import type { GpuCard } from "../../core/device.ts";
+import { countingGpu } from "../../kernels/counting_gpu.ts";
 import { Allocator, type UnbindableTensor } from "../../kernels/tensor.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 import { adapterLayout, DeviceAdapter } from "../model/device_adapter.ts";
 import { createModel } from "../model/load_model.ts";
 import type { Model } from "../model/transformer.ts";
-import { createParts, type EngineParts, type EngineSizes } from "./engine_parts.ts";
-import type { EngineDemand, LoraShape } from "../protocol/protocol.ts";
-
-export { trajectoryTokens } from "../learning/packing.ts";
-export type { EngineSizes } from "./engine_parts.ts";
-export type { GpuCard } from "../../kernels/counting_gpu.ts";
+import { createParts, type EngineParts } from "./engine_parts.ts";
+import type { EngineDemand, EngineSizes, LoraShape } from "../protocol/protocol.ts";
 
 /** The memory of a run. */
 export interface MemoryPlan {

@@ -15,7 +15,8 @@ import { Batcher } from "../sampler/batcher.ts";
 import { Adapters } from "./adapters.ts";
 import { createParts } from "./engine_parts.ts";
 import { unbindableProblem } from "./memory_advice.ts";
-import { type EngineSizes, planMemory } from "./plan_memory.ts";
+import type { EngineSizes } from "../protocol/protocol.ts";
+import { planMemory } from "./plan_memory.ts";
 import type { EngineDemand, TrainingSample } from "../protocol/protocol.ts";
 
 /** Fixtures, with which every case is planned. */

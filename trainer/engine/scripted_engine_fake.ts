@@ -5,6 +5,7 @@
 
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
+import type { DeviceFacts } from "../../core/device.ts";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
 import { partialPath } from "../../core/files.ts";
 import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
@@ -16,7 +17,6 @@ import {
   type AdapterFacts,
   type AdapterSource,
   CHECKPOINT_ADAPTER,
-  type DeviceFacts,
   type EngineCounters,
   type EngineMethod,
   type EngineMethods,

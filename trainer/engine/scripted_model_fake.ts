@@ -5,7 +5,7 @@
  */
 
 import { pcg4d } from "../../core/random.ts";
-import { encodeGgufMetadata } from "../formats/gguf_writer.ts";
+import { encodeGgufHeader } from "../formats/gguf_writer.ts";
 import type {
   LossRequest,
   OptimizerRequest,
@@ -291,14 +291,13 @@ const NUMBERS_KEY = "scripted.numbers";
 /** Writes every bit of an adapter to the metadata of a GGUF adapter file without tensors. */
 export function serializeAdapter(adapter: BigramAdapter): Uint8Array {
   const text = (value: string) => ({ type: "string" as const, value });
-  return encodeGgufMetadata(
-    new Map([
-      ["general.type", text("adapter")],
-      ["general.name", text("adapter")],
-      ["adapter.type", text("lora")],
-      [NUMBERS_KEY, text(numbersOf(adapter))],
-    ]),
-  );
+  const metadata = new Map([
+    ["general.type", text("adapter")],
+    ["general.name", text("adapter")],
+    ["adapter.type", text("lora")],
+    [NUMBERS_KEY, text(numbersOf(adapter))],
+  ]);
+  return encodeGgufHeader(metadata, []);
 }
 
 function numbersOf(adapter: BigramAdapter): string {

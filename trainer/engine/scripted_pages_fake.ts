@@ -1,7 +1,7 @@
 /** Counts the pages of a key/value cache and their holders, without their contents. */
 
 import { assert, ServiceError } from "../../core/errors.ts";
-import { PAGE_TOKENS } from "../protocol/protocol.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 
 export class PageTable {
   readonly #references: number[] = [];

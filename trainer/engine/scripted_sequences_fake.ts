@@ -1,8 +1,9 @@
 /** The open sequences of a scripted engine: their tokens, pages and generations. */
 
 import { ServiceError } from "../../core/errors.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { TokenMask } from "../sampler/token_mask.ts";
-import { type EngineMethods, PAGE_TOKENS } from "../protocol/protocol.ts";
+import type { EngineMethods } from "../protocol/protocol.ts";
 import { PageTable } from "./scripted_pages_fake.ts";
 
 export interface ScriptedGeneration {

@@ -80,6 +80,6 @@ export function isDecodedType(name: string): name is DecodedType {
 }
 
 /** The bytes of a tensor of `shape` (slowest dimension first), whose last dimension consists of complete blocks. */
-export function tensorBytes(type: GgmlType, shape: readonly number[]): number {
+export function ggmlTensorBytes(type: GgmlType, shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1) / type.block_values * type.block_bytes;
 }

@@ -1,6 +1,6 @@
 /** Parses the header of a GGUF file into metadata and tensors, and checks the tensors' positions against the file. */
 
-import { type GgmlType, ggmlTypeById, tensorBytes } from "./ggml_types.ts";
+import { ggmlTensorBytes, type GgmlType, ggmlTypeById } from "./ggml_types.ts";
 import {
   DEFAULT_ALIGNMENT,
   type GgufMetadata,
@@ -130,7 +130,7 @@ function readTensorEntry(reader: HeaderReader, name: string, data_bytes: number)
     const blocks = `blocks of ${type.block_values} values of ${type.name}`;
     reader.fail(`the rows of the tensor ${name} have ${row} values, which are not whole ${blocks}`, begin);
   }
-  const bytes = tensorBytes(type, shape);
+  const bytes = ggmlTensorBytes(type, shape);
   if (!Number.isSafeInteger(bytes) || bytes > data_bytes) {
     reader.fail(`the tensor ${name} of shape [${shape}] is larger than the file`, begin);
   }

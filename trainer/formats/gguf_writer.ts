@@ -2,7 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
-import { type DecodedType, ggmlType, tensorBytes } from "./ggml_types.ts";
+import { type DecodedType, ggmlTensorBytes, ggmlType } from "./ggml_types.ts";
 import {
   ARRAY_TYPE_ID,
   DEFAULT_ALIGNMENT,
@@ -40,17 +40,12 @@ export async function writeGguf(
   await writeFileAtomic(path, encodeGguf(content), verify);
 }
 
-/** The bytes of a GGUF file before the tensors' values. */
+/** The bytes of a GGUF file before the tensors' values; all bytes of a file without tensors. */
 export function encodeGgufHeader(
   metadata: GgufMetadata,
   tensors: readonly Omit<GgufTensorSource, "pieces">[],
 ): Uint8Array {
   return concatBytes([...encodeHeader(metadata, tensors, DEFAULT_ALIGNMENT)]);
-}
-
-/** The bytes of a GGUF file without tensors. */
-export function encodeGgufMetadata(metadata: GgufMetadata): Uint8Array {
-  return encodeGgufHeader(metadata, []);
 }
 
 /** The bytes of a GGUF file in pieces. */
@@ -62,7 +57,7 @@ export async function* encodeGguf({ metadata, tensors }: GgufContent): AsyncGene
   yield header;
   yield padding(header.length);
   for (const tensor of tensors) {
-    const expected = tensorBytes(ggmlType(tensor.type), tensor.shape);
+    const expected = ggmlTensorBytes(ggmlType(tensor.type), tensor.shape);
     let written = 0;
     for await (const piece of tensor.pieces()) {
       written += piece.length;
@@ -88,7 +83,7 @@ function* encodeHeader(
   }
   let offset = 0;
   for (const { name, type, shape } of tensors) {
-    const encoded = text(name), { id } = ggmlType(type), bytes = tensorBytes(ggmlType(type), shape);
+    const encoded = text(name), { id } = ggmlType(type), bytes = ggmlTensorBytes(ggmlType(type), shape);
     assert(encoded.length - 8 <= MAX_TENSOR_NAME_BYTES, `the tensor name ${name} is short enough`);
     assert(Number.isInteger(bytes), `${name} is made of whole blocks of ${type}`);
     yield encoded;

@@ -26,7 +26,7 @@ export class UnsupportedNumber extends Error {}
 const digit = (arena: RegexArena, first = 0, last = 9) => arena.bytes(byteSet([0x30 + first, 0x30 + last]));
 
 /** The texts of the numbers that satisfy the rules; `none` when there is no such number. */
-export function numberText(arena: RegexArena, rules: NumberRules): Regex {
+export function numberRegex(arena: RegexArena, rules: NumberRules): Regex {
   const { min, max, excludes_min, excludes_max } = rules;
   if (min > max || (min === max && (excludes_min || excludes_max))) return arena.none;
   const is_bounded = rules.min !== -Infinity || rules.max !== Infinity;

@@ -1,5 +1,5 @@
 import { equal, throws } from "node:assert/strict";
-import { type NumberRules, numberText, UnsupportedNumber } from "./numbers.ts";
+import { numberRegex, type NumberRules, UnsupportedNumber } from "./numbers.ts";
 import { RegexArena } from "./regex.ts";
 import { matches } from "./scalars.ts";
 
@@ -45,7 +45,7 @@ Deno.test("numbers between bounds are the spellings whose value lies between the
     for (const divisors of [[], [3], [4, 6]]) {
       for (const is_integer of divisors.length > 0 ? [true] : [true, false]) {
         const rules = { ...FREE, ...rule, divisors, is_integer }, arena = new RegexArena();
-        const text = arena.explore(numberText(arena, rules));
+        const text = arena.explore(numberRegex(arena, rules));
         const is_bounded = rules.min !== -Infinity || rules.max !== Infinity || divisors.length > 0;
         for (const spelling of spellings()) {
           const x = Number(spelling);
@@ -66,16 +66,16 @@ Deno.test("numbers between bounds are the spellings whose value lies between the
 });
 
 Deno.test("numbers without bounds have exponents and are finite, and large bounds are those of doubles", () => {
-  const arena = new RegexArena(), free = numberText(arena, FREE);
+  const arena = new RegexArena(), free = numberRegex(arena, FREE);
   for (const text of ["1e5", "-1.5E-12", "0e+9", "1234567890123456789"]) {
     equal(matches(arena, free, text), true, text);
   }
   equal(matches(arena, free, "1".repeat(20)), false);
   const large = arena.explore(
-    numberText(arena, { ...FREE, is_integer: true, min: -(2 ** 63), max: 2 ** 63 }),
+    numberRegex(arena, { ...FREE, is_integer: true, min: -(2 ** 63), max: 2 ** 63 }),
   );
   equal(matches(arena, large, "-" + "9".repeat(15)), true);
-  const nothing = numberText(arena, { ...FREE, is_integer: true, min: 1e20 });
+  const nothing = numberRegex(arena, { ...FREE, is_integer: true, min: 1e20 });
   equal(nothing, arena.none);
-  throws(() => numberText(arena, { ...FREE, min: 0.12345678901234567 }), UnsupportedNumber);
+  throws(() => numberRegex(arena, { ...FREE, min: 0.12345678901234567 }), UnsupportedNumber);
 });

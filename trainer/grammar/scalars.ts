@@ -3,7 +3,7 @@
 import { canonical, type Facts, type TypeName } from "./facts.ts";
 import { anyCharacter, anyWritten, quoted, writtenValue } from "./json_text.ts";
 import { schemaError } from "./limits.ts";
-import { numberText, UnsupportedNumber } from "./numbers.ts";
+import { numberRegex, UnsupportedNumber } from "./numbers.ts";
 import { patternText, UnsupportedPattern } from "./pattern.ts";
 import type { Regex, RegexArena } from "./regex.ts";
 import type { NodeContext } from "./schema_node.ts";
@@ -77,7 +77,7 @@ function numbers({ facts, resolver: { arena }, node }: NodeContext): Regex {
     if (excluded.length > 0 && !number.is_integer) {
       throw new UnsupportedNumber("numbers are excluded from integers only");
     }
-    const text = numberText(arena, number);
+    const text = numberRegex(arena, number);
     const is_free = number.min === -Infinity && number.max === Infinity && number.divisors.length === 0;
     if (is_free && excluded.length === 0) return text;
     const others = excluded.flatMap((value) => value === 0 ? ["0", "-0"] : [String(value)]);

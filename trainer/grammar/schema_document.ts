@@ -1,5 +1,6 @@
 /** A JSON schema's text with its places and references. */
 
+import { isJsonObject } from "../../core/json.ts";
 import { MAX_SCHEMA_DEPTH, MAX_SCHEMA_LENGTH, schemaError } from "./limits.ts";
 
 export type SchemaObject = Readonly<Record<string, unknown>>;
@@ -13,8 +14,6 @@ export interface Subschema {
 }
 
 const escapeKey = (key: string) => key.replaceAll("~", "~0").replaceAll("/", "~1");
-const isObject = (value: unknown): value is SchemaObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 export class SchemaDocument {
   readonly root: Subschema;
@@ -42,7 +41,7 @@ export class SchemaDocument {
     let place = this.#places.get(pointer);
     if (!place) {
       const schema = this.#find(pointer);
-      if (typeof schema !== "boolean" && !isObject(schema)) {
+      if (typeof schema !== "boolean" && !isJsonObject(schema)) {
         const reason = schema === undefined ? `${keyword} leads to nothing` : "a schema must be an object";
         throw schemaError(pointer, null, reason);
       }
@@ -62,7 +61,7 @@ export class SchemaDocument {
   resolve(place: Subschema, reference: unknown): Subschema {
     const refuse = (reason: string) => schemaError(place.pointer, "$ref", reason);
     if (typeof reference !== "string") throw refuse("it must be a text");
-    const root = isObject(this.#value) ? this.#value.$id ?? this.#value.id : undefined;
+    const root = isJsonObject(this.#value) ? this.#value.$id ?? this.#value.id : undefined;
     const own = typeof root === "string" && root !== "" ? root.replace(/#$/, "") : null;
     const local = own !== null && reference.startsWith(own) ? reference.slice(own.length) || "#" : reference;
     const named = this.#names.get(local);

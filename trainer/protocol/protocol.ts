@@ -9,16 +9,13 @@
  * A sequence with a parent shares the parent's pages and copies at most the last, partial page.
  */
 
+import type { DeviceFacts, DeviceRequest } from "../../core/device.ts";
 import type { DeviceClaim } from "../../core/device_lock.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { RngKey } from "../../core/random.ts";
 import type { CheckedFile } from "../../core/regular_file.ts";
-import type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 import type { PairLossOptions } from "../../core/preference_loss.ts";
-
-export { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
-export type { DeviceFacts, DeviceRequest } from "../../kernels/device.ts";
 
 /** The file of a checkpoint with the adapter, in the format of `adapter_save`. */
 export const CHECKPOINT_ADAPTER = "adapter.gguf";
@@ -54,6 +51,9 @@ export interface LoadRequest {
   /** Files, also of adapters, that are opened only as they were checked; absent: none. */
   files?: readonly CheckedFile[];
 }
+
+/** A load request without file and device. */
+export type EngineSizes = Omit<LoadRequest, "path" | "device" | "claim">;
 
 /** The most that a run requests of the engine. */
 export interface EngineDemand {

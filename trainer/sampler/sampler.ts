@@ -3,8 +3,9 @@
  * rows without the host, and is read back once.
  */
 
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
-import { kvCopyPage, kvWrite, PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { kvCopyPage, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, NONE } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";

@@ -4,7 +4,7 @@
  */
 
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { DecodeRow } from "./decode_state.ts";
 import type { PrefillPart, SampledTokens, Sampler, SamplerOptions } from "./sampler.ts";

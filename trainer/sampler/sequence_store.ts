@@ -1,7 +1,7 @@
 /** Open sequences with their pages, page-table rows and states, and what they share. */
 
 import { ServiceError } from "../../core/errors.ts";
-import { PAGE_TOKENS } from "../../kernels/kv_pages/kv_pages.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import { ReferencePool } from "./kv_pages.ts";
 import type { Sequence } from "./sequence.ts";

@@ -1,6 +1,6 @@
 /** Parses tool calls in Hermes/Qwen form: `<tool_call>{"name", "arguments"}</tool_call>`. */
 
-import { parseJson } from "../../core/json.ts";
+import { isJsonObject, parseJson } from "../../core/json.ts";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
@@ -104,15 +104,11 @@ function readCall(text: string, turn: TurnContents): void {
   } catch (error) {
     return refuse(turn, text, `the call is not valid JSON: ${(error as Error).message}`);
   }
-  if (!isRecord(call)) return refuse(turn, text, "the call is not a JSON object");
+  if (!isJsonObject(call)) return refuse(turn, text, "the call is not a JSON object");
   const { name, arguments: given } = call;
   if (typeof name !== "string" || name === "") {
     return refuse(turn, text, 'the call has no "name" that is a string');
   }
-  if (!isRecord(given)) return refuse(turn, text, 'the call has no "arguments" that are a JSON object');
+  if (!isJsonObject(given)) return refuse(turn, text, 'the call has no "arguments" that are a JSON object');
   turn.calls.push({ id: `call_${turn.calls.length}`, name, arguments: given });
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

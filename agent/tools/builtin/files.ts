@@ -4,7 +4,7 @@ import type { CallAnswer } from "../tool_host.ts";
 import type { Toolset, ToolsetCall } from "../toolset.ts";
 import { WorkspaceRefusal } from "../workspace_files.ts";
 
-const path = { type: "string" };
+const pathSchema = { type: "string" };
 
 /** Names, descriptions, parameters and all orders are part of the version, because models were trained on this text. */
 export const FILES_TOOLSET: Toolset = {
@@ -14,21 +14,21 @@ export const FILES_TOOLSET: Toolset = {
     {
       name: "read_file",
       description: "Read a file.",
-      parameters: { type: "object", properties: { path }, required: ["path"] },
+      parameters: { type: "object", properties: { path: pathSchema }, required: ["path"] },
     },
     {
       name: "write_file",
       description: "Write a file.",
       parameters: {
         type: "object",
-        properties: { path, content: { type: "string" } },
+        properties: { path: pathSchema, content: { type: "string" } },
         required: ["path", "content"],
       },
     },
     {
       name: "list_dir",
       description: "List a directory.",
-      parameters: { type: "object", properties: { path }, required: ["path"] },
+      parameters: { type: "object", properties: { path: pathSchema }, required: ["path"] },
     },
     { name: "submit", description: "Finish the task.", parameters: { type: "object", properties: {} } },
   ],

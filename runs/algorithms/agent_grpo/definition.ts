@@ -8,7 +8,7 @@ import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
 import { agentWarnings } from "./config_warnings.ts";
-import { measureAgentUpdate } from "./measured_update.ts";
+import { measureAgentUpdate } from "./measure_agent_update.ts";
 import { readScenarioData } from "./scenario_data.ts";
 import { scenarioRows } from "./scenario_rows.ts";
 

@@ -37,7 +37,7 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
   }, signal);
   const show = (done: number) => activity?.show({ phase: "evaluation", done, total });
   const groups = await followRollouts(rollouts, show);
-  const result = evaluationOf(groups);
+  const result = resultOfAttempts(groups);
   const count = options.transcripts ?? 0;
   if (count === 0) return result;
   return { ...result, transcripts: chooseTranscripts(groups, result.scenarios, count) };
@@ -49,7 +49,7 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
  * @throws {ServiceError} `environment_failed`, or `data_invalid` when every prompt is too long, if no attempt could be
  * made at all: that says nothing about the model.
  */
-export function evaluationOf(groups: readonly Group[]): EvaluationResult {
+export function resultOfAttempts(groups: readonly Group[]): EvaluationResult {
   const { scenarios, reward_mean, failed, failure, deterministic } = summarizeEvaluation(groups);
   const pass_rate = passRate(scenarios);
   const broken = Object.values(failed).reduce((sum, n) => sum + n, 0);

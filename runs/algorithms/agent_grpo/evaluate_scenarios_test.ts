@@ -4,7 +4,7 @@ import { testGroup, type TestMember } from "../../../agent/rollout/group_testing
 import type { Group } from "../../../agent/trajectory/group.ts";
 import { evaluationMetrics } from "../../process/training_loop.ts";
 import type { AgentHost, RolloutRequest } from "../../session/agent_host.ts";
-import { evaluateScenarios, evaluationOf, passRate } from "./evaluate_scenarios.ts";
+import { evaluateScenarios, passRate, resultOfAttempts } from "./evaluate_scenarios.ts";
 
 const outcome = (passes: number, attempts: number) => ({
   scenario: "s",
@@ -41,7 +41,7 @@ Deno.test("several attempts get an interval over scenarios, and every scenario w
 });
 
 Deno.test("results computed by hand", () => {
-  const result = evaluationOf([group("a", [1, 0]), group("b", [0.5, null])]);
+  const result = resultOfAttempts([group("a", [1, 0]), group("b", [0.5, null])]);
   assert.equal(result.pass_rate!.rate, 0.5);
   assert.equal(result.reward_mean, (0.5 + 0.25) / 2);
   assert.deepEqual([result.deterministic, result.failed, result.failure], [false, {}, null]);
@@ -53,17 +53,20 @@ Deno.test("results computed by hand", () => {
 
 Deno.test("failed attempts are counted by reason; an evaluation in which all failed is an error", () => {
   const members: TestMember[] = [{ terminal: 1 }, { stop_reason: "environment_failed", step_rewards: [] }];
-  const result = evaluationOf([testGroup(members)]);
+  const result = resultOfAttempts([testGroup(members)]);
   assert.deepEqual([result.pass_rate!.rate, result.failed], [0.5, { environment_failed: 1 }]);
   assert.equal(evaluationMetrics(result)["eval/failed_fraction"], 0.5);
-  assert.throws(() => evaluationOf([testGroup([members[1]!, members[1]!]), testGroup([members[1]!], 1)]), {
-    code: "environment_failed",
-    message: "Cannot evaluate: all 3 attempts failed (3 environment_failed). " +
-      'First failure, at scenario "s0", of the tool: it broke',
-  });
+  assert.throws(
+    () => resultOfAttempts([testGroup([members[1]!, members[1]!]), testGroup([members[1]!], 1)]),
+    {
+      code: "environment_failed",
+      message: "Cannot evaluate: all 3 attempts failed (3 environment_failed). " +
+        'First failure, at scenario "s0", of the tool: it broke',
+    },
+  );
   const long = testGroup([{ stop_reason: "max_trajectory_tokens", step_rewards: [] }]);
   long.members[0]!.failure = { boundary: "prompt", message: "it is long" };
-  assert.throws(() => evaluationOf([long]), {
+  assert.throws(() => resultOfAttempts([long]), {
     code: "data_invalid",
     message: /all 1 attempts failed \(1 prompt_too_long\)/,
   });

@@ -5,7 +5,7 @@
 
 import type { TrainingBatch } from "../../../agent/rollout/training_samples.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import { trajectoryTokens } from "../../../trainer/engine/plan_memory.ts";
+import { trajectoryTokens } from "../../../trainer/learning/packing.ts";
 import type { UpdateResult } from "../algorithm.ts";
 
 /** By trajectory, the tokens of a micro-batch that its fragments need. */

@@ -3,7 +3,7 @@
 import type { ChatMessage } from "../../../core/chat.ts";
 import { COMPLETIONS, type Pair, pairOf, parsePair } from "../../../data/pair.ts";
 import { linesInvalid, MAX_REPORTED_PROBLEMS, readRows } from "../../../data/problems.ts";
-import { trajectoryTokens } from "../../../trainer/engine/plan_memory.ts";
+import { trajectoryTokens } from "../../../trainer/learning/packing.ts";
 import type { TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import {
   renderCompletion,

@@ -1,0 +1,28 @@
+/** A device as plain data: which one is wanted, and what is known of it. */
+
+import type { WebGpuName } from "./webgpu_providers.ts";
+
+/** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
+export interface DeviceRequest {
+  device: "auto" | "gpu" | "software";
+  webgpu: WebGpuName;
+}
+
+/** Facts from the driver. WebGPU does not report the size of the memory: `vram_bytes` is then null. */
+export interface DeviceFacts {
+  name: string;
+  vendor: string;
+  backend: string;
+  driver: string;
+  /** True for software adapters (llvmpipe, SwiftShader). */
+  software: boolean;
+  features: string[];
+  limits: Record<string, number>;
+  vram_bytes: number | null;
+}
+
+/** The device facts that determine kernels and buffer sizes. `subgroup_size` is 0 without subgroup operations. */
+export interface GpuCard {
+  readonly facts: DeviceFacts;
+  readonly subgroup_size: number;
+}

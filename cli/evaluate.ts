@@ -41,7 +41,8 @@ async function evaluateAlone(
   try {
     // The folder of temporary files can be a link, and the workers may write only to its target.
     const workspaces = await Deno.realPath(scratch.path);
-    const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
+    const readable = path === null ? [] : [path];
+    const session = openSession({ config, workspaces, readable });
     try {
       const { engine } = session;
       const claim = deviceClaim("probe", null);
@@ -70,5 +71,5 @@ async function evaluateAlone(
 
 /** Runs {@link evaluateAlone} in workers. */
 export function evaluateInWorkers(options: EvaluateOptions, entry_url: string): Promise<EvaluationResult> {
-  return evaluateAlone(options, (session) => openWorkerSession({ ...session, entry_url }));
+  return evaluateAlone(options, (session) => openWorkerSession({ ...session, files: [], entry_url }));
 }

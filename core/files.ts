@@ -1,7 +1,8 @@
 /** Files that appear under their final name only when they are complete. */
 
 import { basename, dirname, join } from "node:path";
-import { doing, ServiceError, withDetails } from "./errors.ts";
+import { doing, ServiceError } from "./errors.ts";
+import { openRegularFile } from "./regular_file.ts";
 import { reasonOf } from "./system_errors.ts";
 
 /** Flushes a directory, so that a rename in it survives a power cut. */
@@ -170,49 +171,11 @@ export function ignoreMissing(error: unknown): void {
   if (!(error instanceof Deno.errors.NotFound)) throw error;
 }
 
-/** A file as it was checked, so that opening it can tell whether it is still the same one. */
-export interface CheckedFile {
-  /** The real path. */
-  path: string;
-  dev: number;
-  ino: number | null;
-}
-
-/** Files of this process that are opened by name and were checked before, by path. */
-let expected: ReadonlyMap<string, CheckedFile> = new Map();
-
-/** From now on {@link openRegularFile} takes these paths as these files, also where it is given only the path. */
-export function expectFiles(files: readonly CheckedFile[]): void {
-  expected = new Map(files.map((file) => [file.path, file]));
-}
-
-/**
- * Opens a file for reading. Refuses folders, pipes and devices, which could block for ever, and a file that has taken
- * the place of a checked one ({@link expectFiles}).
- *
- * @throws {ServiceError} `path_not_found`, with the path as `details.path`.
- */
-export async function openRegularFile(file: string | CheckedFile): Promise<Deno.FsFile> {
-  const path = typeof file === "string" ? file : file.path;
-  const checked = typeof file === "string" ? expected.get(file) : file;
-  const refuse = (reason: string) => new ServiceError("path_not_found", `Cannot read ${path}: ${reason}`);
-  const opening = doing(`read ${path}`, async () => {
-    if (!(await Deno.stat(path)).isFile) throw refuse("it is not a regular file");
-    const opened = await Deno.open(path, { read: true });
-    if (!checked) return opened;
-    const { dev, ino, isFile } = await opened.stat();
-    if (isFile && dev === checked.dev && ino === checked.ino) return opened;
-    opened.close();
-    throw refuse("another file has taken its place");
-  }, "path_not_found");
-  return await withDetails({ path }, opening);
-}
-
-/** The SHA-256 of a file in lower-case hex. Reads in pieces. */
+/** The SHA-256 of a file in lower-case hex. Reads in pieces. @throws {ServiceError} `path_not_found`. */
 export async function sha256OfFile(path: string): Promise<string> {
   const { createHash } = await import("node:crypto");
   const hash = createHash("sha256");
-  using file = await Deno.open(path, { read: true });
+  using file = await openRegularFile(path);
   const piece = new Uint8Array(1 << 20);
   for (let n = await file.read(piece); n !== null; n = await file.read(piece)) {
     hash.update(piece.subarray(0, n));

@@ -1,13 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  ignoreMissing,
-  isPresent,
-  makeFolder,
-  openRegularFile,
-  partialPath,
-  sha256OfFile,
-  writeFileAtomic,
-} from "./files.ts";
+import { ignoreMissing, isPresent, makeFolder, partialPath, sha256OfFile, writeFileAtomic } from "./files.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
@@ -89,27 +81,6 @@ Deno.test({
       await writeFileAtomic(`${directory}/file`, "new");
       assert.ok((await Deno.lstat(`${directory}/file`)).isFile);
       for (const name of names) assert.equal(await Deno.readTextFile(`${directory}/${name}`), "mine");
-    }),
-});
-
-Deno.test({
-  name: "only a regular file is opened: a pipe would block the reader for ever",
-  ...STRICT,
-  fn: () =>
-    inDirectory(async (directory) => {
-      const path = `${directory}/file`, refused = { name: "ServiceError", code: "path_not_found" };
-      await assert.rejects(openRegularFile(path), {
-        ...refused,
-        message: `Cannot read ${path}: there is no such file or folder`,
-        details: { path },
-      });
-      await Deno.writeTextFile(path, "a");
-      (await openRegularFile(path)).close();
-      const message = /^Cannot read .*: it is not a regular file$/;
-      await assert.rejects(openRegularFile(directory), { ...refused, message });
-      if (Deno.build.os === "windows") return;
-      assert.ok((await new Deno.Command("mkfifo", { args: [`${path}.pipe`] }).output()).success);
-      await assert.rejects(openRegularFile(`${path}.pipe`), { ...refused, message });
     }),
 });
 

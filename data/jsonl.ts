@@ -1,7 +1,7 @@
 /** Reads a JSONL file line by line with line numbers: UTF-8, with or without a byte order mark. */
 
 import { ServiceError } from "../core/errors.ts";
-import { openRegularFile } from "../core/files.ts";
+import { openRegularFile } from "../core/regular_file.ts";
 import { parseJson } from "../core/json.ts";
 
 /** The longest line in bytes. A longer line is refused by its number before all of it is in memory. */
@@ -118,7 +118,7 @@ export async function* readAllLines(
   const { max_line_bytes = MAX_DATA_LINE_BYTES, name = path, from = { line: 1, offset: 0 }, onStart } =
     options;
   using file = await openRegularFile(path);
-  if (from.offset > 0) await file.seek(from.offset, Deno.SeekMode.Start);
+  if (from.offset > 0) file.seek(from.offset);
   const splitter = new LineSplitter(from, max_line_bytes);
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   const broken = (line: number, reason: string): BrokenLine => {

@@ -227,7 +227,7 @@ export function testPrepared(config: ResolvedConfig): PreparedRun {
     config,
     definition: algorithmOf(config),
     identity: identityOf(config, { "model.path": "m", "agent.scenarios": "s", "evaluation.data": "e" }),
-    warnings: [],
+    ...{ warnings: [], files: [] },
     createAlgorithm: ({ engine, agent }, clock) =>
       testAlgorithm({ config, engine, adapter: POLICY, clock }, agent),
   };

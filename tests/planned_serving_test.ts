@@ -16,7 +16,7 @@ import { openEngine } from "./golden/golden.ts";
 const MODEL = "models/tiny-agent-f16.gguf", RANK = 16;
 
 async function demandOf(...contexts: number[]): Promise<ServingDemand> {
-  const path = await fixturePath(MODEL);
+  const path = await Deno.realPath(await fixturePath(MODEL));
   return {
     path,
     compute: "f32",

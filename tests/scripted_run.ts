@@ -77,12 +77,12 @@ function scriptedEngine({ hang, gate, gpu }: ScriptedRun, refuse: Refuse = () =>
 
 async function probe(directory: string, scripted: ScriptedRun): Promise<void> {
   const config = testRunConfig({ root: directory, change: placedIn(directory, scripted) });
-  const { definition, createAlgorithm } = testPrepared(config);
+  const { definition, files, createAlgorithm } = testPrepared(config);
   const same = scripted.identity ?? { "model.path": "m" };
   const identity = scripted.probe === "changed" ? { ...same, "model.path": "other" } : same;
   await serveProbe({
     control: streamPort(Deno.stdin.readable, Deno.stdout),
-    read: () => Promise.resolve({ config, definition, identity, createAlgorithm }),
+    read: () => Promise.resolve({ config, definition, identity, files, createAlgorithm }),
     openSession: () => {
       if (scripted.probe === "dies") Deno.exit(1);
       const engine = scriptedEngine(scripted, (method) => {

@@ -120,7 +120,8 @@ export const withServing = (
   withFolder(async (folder) => {
     const conversations = `${folder}/conversations`;
     const fleet = await TestFleet.open({ folder, conversations });
-    const runs_folder = `${folder}/runs`, model = await fixturePath("models/tiny-agent-f16.gguf");
+    const runs_folder = `${folder}/runs`;
+    const model = await Deno.realPath(await fixturePath("models/tiny-agent-f16.gguf"));
     const serving = new Serving({
       ...{ fleet: fleet.fleet, runs_folder, idle_seconds, clock },
       recordings: record ? conversations : null,

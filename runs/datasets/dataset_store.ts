@@ -187,8 +187,15 @@ export class DatasetStore {
       await mayDelete();
       const { folder } = this.#options;
       const deleted = join(folder, `${DELETED_PREFIX}${id}`);
-      await doing(`delete the dataset ${id}`, () => Deno.rename(join(folder, id), deleted));
-      (await this.#all()).delete(id);
+      const cards = await this.#all(), card = cards.get(id)!;
+      // First, so that whoever finds a file missing finds no dataset either.
+      cards.delete(id);
+      try {
+        await doing(`delete the dataset ${id}`, () => Deno.rename(join(folder, id), deleted));
+      } catch (error) {
+        cards.set(id, card);
+        throw error;
+      }
       await syncDirectory(folder);
       await Deno.remove(deleted, { recursive: true });
     });

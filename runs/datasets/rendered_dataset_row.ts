@@ -1,7 +1,7 @@
 /** Rows of a dataset as training would see them: the same renderers, cut and masks. */
 
 import { defaultCtx } from "../../config/check/derive.ts";
-import type { CheckedFile } from "../../core/files.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { JsonLine } from "../../data/jsonl.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { rowsOfKind } from "../algorithms/registry.ts";

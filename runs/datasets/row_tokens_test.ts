@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
+import { checkedFile } from "../../core/regular_file.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { readPairRows } from "../algorithms/preference/pair_rows.ts";
 import { readSftRows } from "../algorithms/sft/sft_rows.ts";
@@ -12,8 +13,7 @@ import { type RowToken, rowTokens } from "./row_tokens.ts";
 import { TOKENIZE_SECONDS, tokenizeDataset } from "./tokenize_dataset.ts";
 
 const path_of_model = await Deno.realPath(await fixturePath("models/tiny-agent-q8_0.gguf"));
-const { dev, ino } = await Deno.stat(path_of_model);
-const model = { path: path_of_model, dev, ino };
+const model = await checkedFile(path_of_model);
 const parts = await loadModelParts({ path: path_of_model }, {});
 const first = { line: 1, offset: 0 };
 
@@ -163,7 +163,7 @@ Deno.test("a file that has taken the model's place is refused", async () => {
   };
   await withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/x`, '{"text":"t"}');
-    const other = { ...model, ino: ino! + 1 };
+    const other = { ...model, ino: model.ino + 1 };
     await assert.rejects(rowTokens({ ...asked, path: `${folder}/x`, model: other }), {
       code: "path_not_found",
       message: `Cannot read ${path_of_model}: another file has taken its place`,

@@ -6,7 +6,8 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
 import { checkRunConfig } from "../../config/check/load.ts";
 import type { RunConfig } from "../../config/schema.ts";
-import { doing, ServiceError, withDetails } from "../../core/errors.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { openRegularFile } from "../../core/regular_file.ts";
 import { effectOf } from "./key_effects.ts";
 
 type Table = Record<string, unknown>;
@@ -48,22 +49,27 @@ export function identityHash(identity: Identity): string {
   return createHash("sha256").update(JSON.stringify(identity)).digest("hex");
 }
 
+/** The files that a configuration names. @param keys Absent: all that name files. */
+export function inputFiles(config: RunConfig, keys?: readonly string[]): { key: string; path: string }[] {
+  const leaves = flattenConfig(config);
+  return describeKeys().flatMap(({ key, path: direction }) => {
+    const path = leaves.get(key), is_wanted = keys?.includes(key) !== false;
+    return direction === "input" && typeof path === "string" && is_wanted ? [{ key, path }] : [];
+  });
+}
+
 /**
  * Fingerprints of the files that a configuration names, by key.
  *
- * @param keys Absent: all of them.
+ * @param keys Absent: all that name files.
+ * @throws {ServiceError} `path_not_found`.
  */
 export async function inputFingerprints(
   config: RunConfig,
   keys?: readonly string[],
 ): Promise<Record<string, string>> {
-  const leaves = flattenConfig(config), fingerprints: Record<string, string> = {};
-  for (const { key, path } of describeKeys()) {
-    const value = leaves.get(key);
-    if (path !== "input" || typeof value !== "string" || keys?.includes(key) === false) continue;
-    const hashing = doing(`read ${value}`, () => fingerprint(value));
-    fingerprints[key] = await withDetails({ path: value }, hashing);
-  }
+  const fingerprints: Record<string, string> = {};
+  for (const { key, path } of inputFiles(config, keys)) fingerprints[key] = await fingerprint(path);
   return fingerprints;
 }
 
@@ -72,13 +78,13 @@ const HASHED_BYTES = 4 << 20;
 
 /** Size, and SHA-256 of the first and last 4 MiB: for a model, its header and last tensors. */
 async function fingerprint(path: string): Promise<string> {
-  using file = await Deno.open(path, { read: true });
+  using file = await openRegularFile(path);
   const { size } = await file.stat();
   const hash = createHash("sha256");
   for (
     const [from, to] of [[0, HASHED_BYTES], [Math.max(HASHED_BYTES, size - HASHED_BYTES), size]] as const
   ) {
-    await file.seek(from, Deno.SeekMode.Start);
+    file.seek(from);
     const piece = new Uint8Array(1 << 16);
     for (let left = Math.min(to, size) - from; left > 0;) {
       const n = await file.read(piece.subarray(0, Math.min(piece.length, left)));

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { resolveConfig, type ResolvedConfig } from "../../config/check/derive.ts";
 import { parseRunConfig } from "../../config/check/load.ts";
+import { checkedFile, withCheckedFiles } from "../../core/regular_file.ts";
 import { testConfig } from "../config_testing.ts";
 import {
   changedKeys,
@@ -109,7 +110,7 @@ Deno.test("the stored configuration loads again and resolves to the same trainin
 });
 
 Deno.test("a file counts by its contents at both ends", async () => {
-  const root = await Deno.makeTempDir();
+  const root = await Deno.realPath(await Deno.makeTempDir());
   try {
     const config = testConfig(root);
     const write = (bytes: Uint8Array) => Deno.writeFile(config.model.path, bytes);
@@ -130,6 +131,12 @@ Deno.test("a file counts by its contents at both ends", async () => {
     assert.notEqual((await inputFingerprints(config))["model.path"], first["model.path"]);
     await write(new Uint8Array(3));
     await inputFingerprints(config);
+    const path = await Deno.realPath(config.model.path), checked = await checkedFile(path);
+    await Deno.rename(config.agent!.scenarios, path);
+    await assert.rejects(withCheckedFiles([checked], () => inputFingerprints(config, ["model.path"])), {
+      code: "path_not_found",
+      message: `Cannot read ${path}: another file has taken its place`,
+    });
   } finally {
     await Deno.remove(root, { recursive: true });
   }

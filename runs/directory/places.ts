@@ -8,6 +8,7 @@ import { configError } from "../../config/text/problems.ts";
 import { valueAt } from "../../config/text/toml_tree.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { partialPath } from "../../core/files.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import { fileIdentity, pathSteps, realPathOf, realPlaceOf } from "../../core/real_path.ts";
 import { besidePeft } from "../../trainer/formats/peft.ts";
 import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./replaced_output.ts";
@@ -61,10 +62,18 @@ function placesOf(config: unknown): Place[] {
   });
 }
 
-/** The configuration with all links in its paths resolved. Its inputs, and so its identity, stay the same. */
-export async function withRealPaths(config: ResolvedConfig): Promise<ResolvedConfig> {
-  const copy = structuredClone(config);
+/**
+ * The configuration with all links in its paths resolved. Its inputs, and so its identity, stay the same.
+ *
+ * @param checked Files whose paths are real ones: a link in place of one is not followed.
+ */
+export async function withRealPaths(
+  config: ResolvedConfig,
+  checked: readonly CheckedFile[] = [],
+): Promise<ResolvedConfig> {
+  const copy = structuredClone(config), real = new Set(checked.map(({ path }) => path));
   for (const { key, path, kind } of placesOf(config)) {
+    if (kind === "input_file" && real.has(path)) continue;
     const parts = key.split(".");
     const table = valueAt(copy, parts.slice(0, -1)) as Record<string, unknown>;
     table[parts.at(-1)!] = await (kind === "file" ? realPlaceOf(path) : realPathOf(path));

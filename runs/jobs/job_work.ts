@@ -1,6 +1,6 @@
 /** The code of every job. A process loads only what its jobs need. */
 
-import { expectFiles } from "../../core/files.ts";
+import { withCheckedFiles } from "../../core/regular_file.ts";
 import type { JobName, JobTypes } from "./job_table.ts";
 
 /** Does the work of a job. */
@@ -16,12 +16,7 @@ export const JOB_WORK: { readonly [N in JobName]: Work<N> } = {
   plan_run: async (request) => {
     const { planRequest } = await import("../plan/plan_request.ts");
     // A configuration names files by path, and their readers open them by path.
-    expectFiles(request.files);
-    try {
-      return await planRequest(request);
-    } finally {
-      expectFiles([]);
-    }
+    return await withCheckedFiles(request.files, () => planRequest(request));
   },
   plan_serving: async (request) => (await import("../plan/plan_serving.ts")).planServing(request),
   describe_models: async (request) => (await import("../models/describe_models.ts")).describeModels(request),

@@ -1,7 +1,7 @@
 /** The job that describes model files from their headers. */
 
 import { type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
-import type { CheckedFile } from "../../core/files.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import { countParameters, openGguf } from "../../trainer/formats/gguf.ts";
 import { type GgufInspection, inspectGguf, isAdapter } from "../../trainer/engine/inspect_model.ts";

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { type Clock, systemClock } from "../../core/clock.ts";
-import type { CheckedFile } from "../../core/files.ts";
+import { type CheckedFile, checkedFile } from "../../core/regular_file.ts";
 import { isInside } from "../../core/real_path.ts";
 
 /** How far the search goes: folders below a root, entries and files in all, and time. */
@@ -99,10 +99,12 @@ async function lookAt(path: string, depth: number, search: Search): Promise<void
   const real = await Deno.realPath(path).catch(unreadable);
   if (real === null || search.seen.has(real) || !isInside(real, search.roots)) return;
   search.seen.add(real);
-  const { dev, ino, size, mtime } = info;
+  const file = await checkedFile(real).catch(unreadable);
+  if (!file) return;
+  const { size, mtime } = info;
   search.models.push({
     path: real.toLowerCase().endsWith(".gguf") ? real : path,
-    file: { path: real, dev, ino },
+    file,
     size_bytes: size,
     modified_ms: mtime?.getTime() ?? 0,
   });

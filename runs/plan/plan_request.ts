@@ -13,7 +13,7 @@ import { resolveLoaded } from "../../config/check/resolve.ts";
 import { valueSources } from "../../config/check/sources.ts";
 import { parseToml, setKey } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
-import type { CheckedFile } from "../../core/files.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { LineProblem } from "../../data/problems.ts";
 import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";

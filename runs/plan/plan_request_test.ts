@@ -1,6 +1,7 @@
 /** The key at which a refused plan tells what is wrong with a file of data. */
 
 import assert from "node:assert/strict";
+import { checkedFile } from "../../core/regular_file.ts";
 import { encodeGgufHeader } from "../../trainer/formats/gguf_writer.ts";
 import { ASSUMED_CARD } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -72,21 +73,26 @@ Deno.test("a model without a metadata key is told at the key of its file, not at
 
 Deno.test("a planning job refuses a file that has taken the place of a checked one, at its key", () =>
   withFolder(async (root) => {
-    const rows = `${root}/rows.jsonl`;
-    await Deno.writeTextFile(rows, '{"text": "a b c"}');
-    await Deno.writeTextFile(`${root}/secret`, '{"text": "s"}');
-    const { dev, ino } = await Deno.stat(rows), files = [{ path: rows, dev, ino }];
+    const names = { "sft.data": "rows", "evaluation.data": "heldout", "model.chat_template": "template" };
+    const write = (name: string) => Deno.writeTextFile(`${root}/${name}`, `{"text": "a b c"}`);
+    for (const name of [...Object.values(names), "secret"]) await write(name);
+    const keys = Object.entries(names).map(([key, name]) => `${key} = "${name}"\n`).join("");
+    const files = await Promise.all(Object.values(names).map((name) => checkedFile(`${root}/${name}`)));
     const plan = () =>
       JOB_WORK.plan_run({
-        text: `run.algorithm = "sft"\nmodel.path = ${JSON.stringify(model)}\nsft.data = "rows.jsonl"`,
+        text: `run.algorithm = "sft"\nmodel.path = ${JSON.stringify(model)}\n${keys}`,
         ...{ path: `${root}/run.toml`, recipe: null, target, observe_target_updates: 1 },
         ...{ files_only: false, fork: null, files },
       });
     assert.ok("planned" in await plan());
-    await Deno.remove(rows);
-    await Deno.symlink(`${root}/secret`, rows);
-    const answer = await plan();
-    assert.ok("refused" in answer);
-    assert.deepEqual(answer.refused.problems.map(({ key }) => key), ["sft.data"]);
-    assert.match(answer.refused.problems[0]!.message, /another file has taken its place/);
+    for (const [key, name] of Object.entries(names)) {
+      await Deno.rename(`${root}/${name}`, `${root}/kept`);
+      await Deno.symlink(`${root}/secret`, `${root}/${name}`);
+      const answer = await plan();
+      assert.ok("refused" in answer, key);
+      assert.deepEqual(answer.refused.problems.map(({ key }) => key), [key]);
+      assert.match(answer.refused.problems[0]!.message, /another file has taken its place$/);
+      await Deno.remove(`${root}/${name}`);
+      await Deno.rename(`${root}/kept`, `${root}/${name}`);
+    }
   }));

@@ -3,6 +3,7 @@
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { checkedFile } from "../../core/regular_file.ts";
 import { unbindableProblem } from "../../trainer/engine/memory_advice.ts";
 import { type MemoryPlan, planServedMemory } from "../../trainer/engine/plan_memory.ts";
 import type { EngineSizes } from "../../trainer/protocol/protocol.ts";
@@ -17,7 +18,7 @@ export const SERVED_SEQUENCES = MAX_CHOICES;
 /** What a base is loaded for. */
 export interface ServingDemand
   extends Pick<EngineSizes, "compute" | "kv" | "micro_batch_tokens" | "loss_chunk_rows"> {
-  /** The model's file. */
+  /** The real path of the model's file. */
   path: string;
   /** The longest sequences to plan for; the first that fits is taken. */
   contexts: number[];
@@ -58,10 +59,10 @@ export function servedSizes(
  * Plans to sample as many sequences at once as the memory has room for. Reads only the header of the model's file.
  *
  * @throws {ServiceError} `out_of_memory` when not even one sequence of the shortest context fits; its details are the
- * contract's `meta` of `insufficient-memory`.
+ * contract's `meta` of `insufficient-memory`; `path_not_found` for a path that has become a link.
  */
 export async function planServing({ demand, target }: ServingPlanRequest): Promise<ServingPlan> {
-  using file = await openGgufHeader(demand.path);
+  using file = await openGgufHeader(await checkedFile(demand.path));
   const { card, ...budget } = target;
   const lora = { rank: demand.rank, alpha: demand.rank, targets: [...LORA_TARGETS] };
   const measure = (plan: ServingPlan) => {

@@ -6,12 +6,14 @@ import type { LoadedConfig } from "../../config/check/load.ts";
 import { templateVariables, trainingData } from "../../config/check/own_section.ts";
 import { resolveLoaded } from "../../config/check/resolve.ts";
 import type { Clock } from "../../core/clock.ts";
+import { type CheckedFile, withCheckedFiles } from "../../core/regular_file.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
 import type { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { Algorithm } from "../algorithms/algorithm.ts";
 import type { AlgorithmData, AlgorithmDefinition } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
+import { clientFiles } from "../directory/client_files.ts";
 import { type Identity, identityOf, inputFingerprints } from "../directory/config_identity.ts";
 import { withRealPaths } from "../directory/places.ts";
 import { MODEL_INPUTS } from "../directory/same_inputs.ts";
@@ -27,7 +29,14 @@ export interface PreparedRun {
   identity: Identity;
   /** Warnings to show when the run starts. */
   warnings: RunWarning[];
+  /** The files that are opened only as they were checked; empty for a run of the command line. */
+  files: readonly CheckedFile[];
   createAlgorithm(session: Session, clock: Clock): Algorithm;
+}
+
+export interface PrepareOptions {
+  /** Whether a client of the server named the files: their paths must be real ones. Absent: false. */
+  by_client?: boolean;
 }
 
 /** A configuration with the contents of its files. */
@@ -67,18 +76,26 @@ async function readModel(
 /** Like {@link prepareRun}, without its data: its identity has only the model's files. */
 export async function prepareModel(
   loaded: LoadedConfig,
-): Promise<Pick<PreparedRun, "config" | "definition" | "identity"> & { createAlgorithm: null }> {
-  const { written, definition } = await readModel(loaded);
-  const config = await withRealPaths(written);
-  const identity = await inputFingerprints(config, MODEL_INPUTS);
-  return { config, definition, identity, createAlgorithm: null };
+  { by_client = false }: PrepareOptions = {},
+): Promise<Pick<PreparedRun, "config" | "definition" | "identity" | "files"> & { createAlgorithm: null }> {
+  const files = by_client ? await clientFiles(loaded.config, LOADED_INPUTS) : [];
+  return await withCheckedFiles(files, async () => {
+    const { written, definition } = await readModel(loaded);
+    const config = await withRealPaths(written, files);
+    const identity = await inputFingerprints(config, MODEL_INPUTS);
+    return { config, definition, identity, files, createAlgorithm: null };
+  });
 }
+
+/** The inputs of a run that its model is loaded from. */
+const LOADED_INPUTS = [...MODEL_INPUTS, "lora.init_adapter"];
 
 /**
  * Checks all that a run needs before it starts. Messages use paths as written; the prepared configuration has real
  * paths.
  *
- * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`.
+ * @throws {ServiceError} `config_invalid`, `data_invalid`, `format_invalid`, `template_failed`, `not_built`;
+ * `path_not_found` for a client's file whose path has become a link.
  *
  * @example
  * ```ts
@@ -90,20 +107,27 @@ export async function prepareModel(
  * assert.deepEqual([definition.objective, warnings], ["eval/pass_rate", []]);
  * ```
  */
-export async function prepareRun(loaded: LoadedConfig): Promise<PreparedRun> {
-  const { written, definition, parts, data } = await readRun(loaded);
-  const config = await withRealPaths(written), { key, path } = trainingData(config);
-  return {
-    config,
-    definition,
-    identity: identityOf(config, await inputFingerprints(config)),
-    warnings: [
-      ...configWarnings(written, parts),
-      ...data.warnings,
-      ...await heldoutWarnings({ key, path: path! }, config),
-    ],
-    createAlgorithm: (session, clock) => data.createAlgorithm(config, { session, clock }),
-  };
+export async function prepareRun(
+  loaded: LoadedConfig,
+  { by_client = false }: PrepareOptions = {},
+): Promise<PreparedRun> {
+  const files = by_client ? await clientFiles(loaded.config) : [];
+  return await withCheckedFiles(files, async () => {
+    const { written, definition, parts, data } = await readRun(loaded);
+    const config = await withRealPaths(written, files), { key, path } = trainingData(config);
+    return {
+      config,
+      definition,
+      identity: identityOf(config, await inputFingerprints(config)),
+      warnings: [
+        ...configWarnings(written, parts),
+        ...data.warnings,
+        ...await heldoutWarnings({ key, path: path! }, config),
+      ],
+      files,
+      createAlgorithm: (session, clock) => data.createAlgorithm(config, { session, clock }),
+    };
+  });
 }
 
 /** The shape of an adapter file. @throws {ServiceError} */

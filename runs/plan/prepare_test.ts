@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { loadRunConfig, parseRunConfig } from "../../config/check/load.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { checkedFile } from "../../core/regular_file.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { configToml } from "../directory/config_identity.ts";
-import { prepareRun } from "./prepare.ts";
+import { prepareModel, prepareRun } from "./prepare.ts";
 
 const model = await fixturePath("models/tiny-agent-q8_0.gguf");
 const traces = await fixturePath("models/tiny-agent/sft-traces.jsonl");
@@ -186,3 +188,48 @@ Deno.test("an override is part of the resolved configuration and of a run's iden
   assert.deepEqual([lr, rest], [3e-6, same]);
   assert.notEqual(lr, before);
 });
+
+Deno.test("a run with a client's files takes none whose path has become a link, and opens them as they were checked", () =>
+  withFolder(async (root) => {
+    const rows = `${root}/rows`, kept = `${root}/kept`;
+    await Deno.copyFile(model, `${root}/model`);
+    for (const name of ["rows", "secret"]) await Deno.writeTextFile(`${root}/${name}`, '{"text": "a b c"}');
+    const text = `
+run.algorithm = "sft"
+model.path = "${root}/model"
+sft.data = "${rows}"`;
+    const loaded = parseRunConfig(text, { path: `${root}/run.toml` }), by_client = { by_client: true };
+    assert.deepEqual((await prepareRun(loaded)).files, []);
+    const { files } = await prepareRun(loaded, by_client);
+    assert.deepEqual(files, [await checkedFile(`${root}/model`), await checkedFile(rows)]);
+    await Deno.rename(rows, kept);
+    await Deno.symlink(`${root}/secret`, rows);
+    await prepareRun(loaded);
+    const link = { code: "path_not_found", message: /^Cannot read .*rows: it is a link to .*secret/ };
+    await assert.rejects(prepareRun(loaded, by_client), link);
+    assert.deepEqual((await prepareModel(loaded, by_client)).files, [await checkedFile(`${root}/model`)]);
+    await Deno.remove(rows);
+    await Deno.rename(kept, rows);
+    // The link comes after the check: when the model is read, and when the links of paths are resolved.
+    const swaps = { stat: `${root}/model`, realPath: rows } as const;
+    for (const [operation, at] of Object.entries(swaps) as ["stat" | "realPath", string][]) {
+      const system = Deno[operation] as (path: string | URL) => Promise<never>;
+      let calls = 0;
+      Deno[operation] = async (path: string | URL) => {
+        // The check of a path resolves it twice.
+        if (path === at && ++calls > (operation === "stat" ? 0 : 2)) {
+          Deno[operation] = system;
+          await Deno.rename(rows, kept);
+          await Deno.symlink(`${root}/secret`, rows);
+        }
+        return await system(path);
+      };
+      const prepared = prepareRun(loaded, by_client);
+      if (operation === "stat") {
+        await assert.rejects(prepared, { message: `Cannot read ${rows}: another file has taken its place` });
+        await Deno.remove(rows);
+        await Deno.rename(kept, rows);
+      } else assert.equal((await prepared).config.sft!.data, rows);
+      Deno[operation] = system;
+    }
+  }));

@@ -48,11 +48,11 @@ export async function startCalibration(
   { control, entry_url }: { control: ControlPort; entry_url: string },
 ): Promise<void> {
   await serveCalibration(control, async (signal) => {
-    const prepared = await prepareRun(loaded), { config } = prepared;
+    const prepared = await prepareRun(loaded, { by_client: true }), { config, files } = prepared;
     const folder = `${config.run.directory}/workspaces`;
     await makeFolder(folder);
     const workspaces = await Deno.realPath(folder);
-    const session = openWorkerSession({ config, entry_url, workspaces, readable: [] });
+    const session = openWorkerSession({ config, files, entry_url, workspaces, readable: [] });
     try {
       return await calibrate(prepared, { session, clock: systemClock, signal });
     } finally {
@@ -63,13 +63,16 @@ export async function startCalibration(
 
 /** Loads as a run does, measures an update, and counts the bytes on the device then. */
 export async function calibrate(
-  { config, definition, createAlgorithm }: Pick<PreparedRun, "config" | "definition" | "createAlgorithm">,
+  { config, definition, files, createAlgorithm }: Pick<
+    PreparedRun,
+    "config" | "definition" | "files" | "createAlgorithm"
+  >,
   { session, clock, signal }: { session: Session; clock: Clock; signal: AbortSignal },
 ): Promise<Calibration> {
   const { engine } = session;
   const request = loadRequest(config, definition.sequences(config), definition.training(config));
   const claim = deviceClaim("probe", null);
-  const { vocabulary } = await engine.call("load", { ...request, claim });
+  const { vocabulary } = await engine.call("load", { ...request, files, claim });
   await engine.call("adapter_open", { adapter: POLICY, source: policySource(config) });
   for (const adapter of definition.adapters(config, "updates")) await engine.call("adapter_open", adapter);
   signal.throwIfAborted();

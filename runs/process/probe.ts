@@ -21,7 +21,7 @@ import { Controller, type ControlPort, type LiveRequest } from "./control.ts";
 import { answerRequest } from "./requests.ts";
 
 /** A run without a process, as far as a request needs it. */
-export interface IdleModel extends Pick<PreparedRun, "config" | "definition" | "identity"> {
+export interface IdleModel extends Pick<PreparedRun, "config" | "definition" | "identity" | "files"> {
   /** Its evaluations; null for a request that needs none. */
   createAlgorithm: PreparedRun["createAlgorithm"] | null;
 }
@@ -30,7 +30,7 @@ export interface ProbeOptions {
   control: ControlPort;
   /** Reads what a request needs. */
   read: (live_request: LiveRequest) => Promise<IdleModel>;
-  openSession: (config: ResolvedConfig) => Promise<Session>;
+  openSession: (model: Pick<IdleModel, "config" | "files">) => Promise<Session>;
 }
 
 /** Answers requests until the pipe ends; no session is open then. */
@@ -57,14 +57,16 @@ export async function startProbe(
   try {
     await serveProbe({
       control,
-      read: ({ command }) => command === "evaluate" ? prepareRun(loaded) : prepareModel(loaded),
-      async openSession(config) {
+      read: ({ command }) =>
+        (command === "evaluate" ? prepareRun : prepareModel)(loaded, { by_client: true }),
+      async openSession({ config, files }) {
         const folder = `${config.run.directory}/workspaces`;
         await killLeftovers(folder);
         await removeWorkspaces(folder);
         await makeFolder(folder);
         workspaces = await Deno.realPath(folder);
-        return openWorkerSession({ config, entry_url, workspaces, readable: [checkpointsOf(config)] });
+        const readable = [checkpointsOf(config)];
+        return openWorkerSession({ config, files, entry_url, workspaces, readable });
       },
     });
   } finally {
@@ -81,17 +83,17 @@ async function answer(
   { read, openSession }: ProbeOptions,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const { config, definition, identity, createAlgorithm } = await read(live_request);
+  const { config, definition, identity, files, createAlgorithm } = await read(live_request);
   const checkpoints = checkpointsOf(config), result = config.output.path;
   await checkRun(live_request, { checkpoints, result, identity });
   signal.throwIfAborted();
   const is_evaluation = live_request.command === "evaluate";
   const sequences = is_evaluation ? definition.sequences(config) : null;
-  const session = await openSession(config);
+  const session = await openSession({ config, files });
   try {
     const { engine } = session;
     const claim = deviceClaim("probe", null);
-    await engine.call("load", { ...loadRequest(config, sequences), claim });
+    await engine.call("load", { ...loadRequest(config, sequences), files, claim });
     for (const other of is_evaluation ? definition.adapters(config, "evaluations") : []) {
       await engine.call("adapter_open", other);
     }

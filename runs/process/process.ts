@@ -75,8 +75,9 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
     ? []
     : [{ key: "--fork", path: resolve(parent), kind: "input_folder" }];
   await refuseCollisions(loaded, read);
-  const prepared = await prepareRun(loaded);
-  const { config } = prepared;
+  // A server's run has the files that a client named.
+  const prepared = await prepareRun(loaded, { by_client: options.adopt !== undefined });
+  const { config, files } = prepared;
   await checkWritable(config);
   const checkpoint = parent && await realPathOf(resolve(parent));
   const { entry_url } = options;
@@ -91,7 +92,8 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
       await makeFolder(folder);
       // Workers may write only to the real folder.
       const workspaces = await Deno.realPath(folder);
-      return openWorkerSession({ config, entry_url, workspaces, readable: checkpoint ? [checkpoint] : [] });
+      const readable = checkpoint ? [checkpoint] : [];
+      return openWorkerSession({ config, files, entry_url, workspaces, readable });
     },
   });
 }

@@ -231,14 +231,14 @@ export class Supervisor {
 
   async #openSession(from: Checkpoint | null): Promise<void> {
     const { prepared, openSession, clock } = this.#options;
-    const { config, definition } = prepared;
+    const { config, definition, files } = prepared;
     const session = this.#session = await openSession();
     // A log that cannot be written fails the run at its next event.
     this.#passMessages(session).catch(() => {});
     try {
       const request = loadRequest(config, definition.sequences(config), definition.training(config));
       const claim = deviceClaim("run", this.#run.id);
-      const facts = await session.engine.call("load", { ...request, claim });
+      const facts = await session.engine.call("load", { ...request, files, claim });
       const slow = softwareWarning(config, facts);
       if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });

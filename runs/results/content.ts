@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { ServiceError, systemError } from "../../core/errors.ts";
-import { openRegularFile } from "../../core/files.ts";
+import { openRegularFile, type RegularFile } from "../../core/regular_file.ts";
 import { zipParts, zipSize } from "../../core/zip.ts";
 
 /** A snapshot of a file or of something made like one. */
@@ -45,7 +45,7 @@ export async function fileContent(
   ends: "file" | "line" = "file",
   most = Infinity,
 ): Promise<Content | null> {
-  let file: Deno.FsFile;
+  let file: RegularFile;
   try {
     file = await openRegularFile(path);
   } catch (error) {
@@ -53,11 +53,10 @@ export async function fileContent(
     throw error;
   }
   using _closing = file;
-  const { mtime, ino, dev, isFile, ...info } = await file.stat();
-  if (!isFile) return null;
+  const { mtime, ino, dev, ...info } = await file.stat();
   const size = Math.min(info.size, most);
   const size_bytes = ends === "line" ? await endOfLines(file, size) : size,
-    modified_ms = mtime?.getTime() ?? 0;
+    modified_ms = mtime.getTime();
   const identity = `${dev}-${ino}`;
   return {
     size_bytes,
@@ -70,11 +69,11 @@ export async function fileContent(
 }
 
 /** The end of the last complete line before `size`. */
-async function endOfLines(file: Deno.FsFile, size: number): Promise<number> {
+async function endOfLines(file: RegularFile, size: number): Promise<number> {
   const piece = new Uint8Array(PIECE_BYTES);
   for (let end = size; end > 0;) {
     const start = Math.max(0, end - PIECE_BYTES);
-    await file.seek(start, Deno.SeekMode.Start);
+    file.seek(start);
     const n = await readFull(file, piece.subarray(0, end - start));
     const at = piece.subarray(0, n).lastIndexOf(10);
     if (at >= 0) return start + at + 1;
@@ -84,7 +83,7 @@ async function endOfLines(file: Deno.FsFile, size: number): Promise<number> {
 }
 
 /** Reads until the buffer is full or the file ends. @returns The number of bytes. */
-async function readFull(file: Deno.FsFile, into: Uint8Array): Promise<number> {
+async function readFull(file: RegularFile, into: Uint8Array): Promise<number> {
   let at = 0;
   while (at < into.length) {
     const n = await file.read(into.subarray(at));
@@ -101,7 +100,7 @@ async function* readPart(
   using file = await openRegularFile(path);
   const { dev, ino, size } = await file.stat();
   if (`${dev}-${ino}` !== identity || size < end) throw replaced(path);
-  await file.seek(start, Deno.SeekMode.Start);
+  file.seek(start);
   for (let at = start; at < end;) {
     const piece = new Uint8Array(Math.min(PIECE_BYTES, end - at));
     if (await readFull(file, piece) < piece.length) throw replaced(path);

@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { OBSERVE_INDEX } from "../../agent/results/observed.ts";
 import { ServiceError } from "../../core/errors.ts";
-import { openRegularFile } from "../../core/files.ts";
+import { openRegularFile } from "../../core/regular_file.ts";
 import { eventsPathOf } from "../directory/run_directory.ts";
 import type { RunEvent } from "../record/event.ts";
 import { parseEvent } from "../record/event_log.ts";
@@ -59,7 +59,7 @@ export async function* readEventsAt<K extends RunEvent["kind"]>(
   if (places.length === 0) return;
   using file = await openRegularFile(path);
   for (const { start, bytes } of places) {
-    await file.seek(start, Deno.SeekMode.Start);
+    file.seek(start);
     const line = new Uint8Array(bytes);
     for (let at = 0, n: number | null = 0; at < bytes && n !== null; at += n ?? 0) {
       n = await file.read(line.subarray(at));

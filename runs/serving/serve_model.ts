@@ -5,6 +5,7 @@ import { templateVariables } from "../../config/check/own_section.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { deviceClaim } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { type CheckedFile, withCheckedFiles } from "../../core/regular_file.ts";
 import { serveRpc } from "../../core/rpc.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import type { WebGpuName } from "../../core/webgpu_providers.ts";
@@ -12,6 +13,7 @@ import type { EngineClient } from "../../trainer/protocol/client.ts";
 import { answerChat, type ChatRecorder } from "../chat/answer_chat.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
 import { Conversations } from "../chat/conversations.ts";
+import { clientFiles } from "../directory/client_files.ts";
 import { inputFingerprints } from "../directory/config_identity.ts";
 import { MODEL_INPUTS, refuseOtherInputs } from "../directory/same_inputs.ts";
 import { PROCESS_CONFIG } from "../fleet/service_record.ts";
@@ -68,6 +70,8 @@ interface ReadRun {
   parts: ModelParts;
   /** Of the model's file. */
   fingerprint: string;
+  /** The model's files as they were checked. */
+  files: readonly CheckedFile[];
 }
 
 class ModelServer {
@@ -90,10 +94,11 @@ class ModelServer {
   }
 
   async load({ run, load, adapters }: LoadedBase) {
-    const { model: { path }, fingerprint } = await this.#read(run);
+    const { model: { path }, fingerprint, files } = await this.#read(run);
     const handle = this.#handle = this.#options.startEngine(load.device.webgpu, [path, adapters]);
     handle.failed.then(() => this.#lost.resolve());
-    const facts = await handle.client.call("load", { ...load, path, claim: deviceClaim("serving", null) });
+    const claim = deviceClaim("serving", null);
+    const facts = await handle.client.call("load", { ...load, path, files, claim });
     const { client: engine } = handle, { max_context, max_sequences } = load;
     this.#loaded = {
       ...{ engine, max_context, fingerprint },
@@ -148,15 +153,19 @@ class ModelServer {
 /**
  * Reads what a run's conversations are rendered with.
  *
- * @throws {ServiceError} `conflict` with `details.changed` when its model's files are not those that it trained with.
+ * @throws {ServiceError} `conflict` with `details.changed` when its model's files are not those that it trained with;
+ * `path_not_found` when the path of one has become a link.
  */
 async function readRun(directory: string): Promise<ReadRun> {
   // Serving needs no data files, so they are allowed to be gone.
   const { config } = await loadRunConfig(`${directory}/${PROCESS_CONFIG}`, { check_paths: false });
-  const parts = await loadModelParts(config.model, templateVariables(config));
-  const identity = await inputFingerprints(config, MODEL_INPUTS);
-  await refuseOtherInputs("answer", { checkpoints: `${directory}/checkpoints`, identity });
-  return { model: config.model, parts, fingerprint: identity["model.path"]! };
+  const files = await clientFiles(config, MODEL_INPUTS);
+  return await withCheckedFiles(files, async () => {
+    const parts = await loadModelParts(config.model, templateVariables(config));
+    const identity = await inputFingerprints(config, MODEL_INPUTS);
+    await refuseOtherInputs("answer", { checkpoints: `${directory}/checkpoints`, identity });
+    return { model: config.model, parts, files, fingerprint: identity["model.path"]! };
+  });
 }
 
 /** A value by key. It is made once; after a failure, the next call makes it again. */

@@ -5,6 +5,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { templateVariables } from "../../config/check/own_section.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
+import { type CheckedFile, withCheckedFiles } from "../../core/regular_file.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { EngineClient } from "../../trainer/protocol/client.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
@@ -13,6 +14,8 @@ import { chatOf, loadModelParts } from "./model_parts.ts";
 /** Data from the supervisor besides the ports. */
 export interface AgentStart {
   config: ResolvedConfig;
+  /** The files that are opened only as they were checked. */
+  files: readonly CheckedFile[];
   /** The folder for workspaces. */
   workspaces: string;
 }
@@ -44,10 +47,11 @@ export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort
 }
 
 async function openHost(
-  { config, workspaces }: AgentStart,
+  { config, files, workspaces }: AgentStart,
   engine: EngineClient,
 ): Promise<{ host: AgentHost; world: ConfiguredWorld | null }> {
-  const parts = await loadModelParts(config.model, templateVariables(config));
+  const variables = templateVariables(config);
+  const parts = await withCheckedFiles(files, () => loadModelParts(config.model, variables));
   const clock = systemClock;
   const world = configuredWorld(config, { clock, workspaces });
   const host = createAgentHost({

@@ -3,6 +3,7 @@
 import { RenderedChat } from "../../agent/rollout/rendered_chat.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { openRegularFile } from "../../core/regular_file.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import { type GgufFile, openGguf, type openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
@@ -80,9 +81,11 @@ async function readTemplate(path: string | undefined): Promise<string | undefine
     new ServiceError("template_failed", `Cannot use the chat template ${path}: ${reason}`, { path });
   let text: string;
   try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(await Deno.readFile(path));
+    using file = await openRegularFile(path);
+    text = new TextDecoder("utf-8", { fatal: true }).decode(await file.readAll());
   } catch (error) {
-    throw refuse(error instanceof TypeError ? "it is not UTF-8" : reasonOf(error));
+    if (error instanceof TypeError) throw refuse("it is not UTF-8");
+    throw refuse(reasonOf(error).replace(`Cannot read ${path}: `, ""));
   }
   if (text.trim() === "") throw refuse("the file is empty; leave the key out to take the model's own");
   return text;

@@ -8,6 +8,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { type PermissionNeeds, permissionsFor } from "../../core/permissions.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import {
   BUILT_WEBGPU_PROVIDERS,
   type WebGpuName,
@@ -126,6 +127,8 @@ function engineDemand(
 
 export interface WorkerSessionOptions {
   config: ResolvedConfig;
+  /** The files that the agent opens only as they were checked; the engine gets its own with its model. */
+  files: readonly CheckedFile[];
   /** The program's entry file, also for its workers. */
   entry_url: string;
   /** The folder for workspaces. */
@@ -143,18 +146,19 @@ export interface WorkerSessionOptions {
  * import { testConfig } from "../config_testing.ts";
  *
  * const folder = await Deno.makeTempDir(), entry_url = import.meta.resolve("../../cli.ts");
- * const session = openWorkerSession({ config: testConfig(folder), entry_url, workspaces: folder, readable: [] });
+ * const config = testConfig(folder), options = { config, files: [], workspaces: folder, readable: [] };
+ * const session = openWorkerSession({ ...options, entry_url });
  * await assert.rejects(session.engine.call("counters", null), /before a model is loaded/);
  * await session.close();
  * await Deno.remove(folder, { recursive: true });
  * ```
  */
 export function openWorkerSession(options: WorkerSessionOptions): Session {
-  const { config, entry_url, workspaces, readable } = options;
+  const { config, files, entry_url, workspaces, readable } = options;
   const permissions = enginePermissions(config.model.webgpu, engineFiles(config, readable));
   const engine = startEngine({ entry_url, permissions });
   const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(config, workspaces) });
-  const start: AgentStart = { config, workspaces };
+  const start: AgentStart = { config, files, workspaces };
   const port = agent_worker.connect(start, [engine.port()]);
   const { host, client, messages } = agentClient(port);
   agent_worker.failed.then((error) => client.fail(error));

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { deviceFolder } from "../../core/device_lock.ts";
+import { checkedFile } from "../../core/regular_file.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { WebGpuName, WebGpuTable } from "../../core/webgpu_providers.ts";
 import type { ModelFacts } from "../../trainer/protocol/protocol.ts";
+import { fixturePath } from "../../tests/fixture.ts";
 import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
+import { agentClient, serveAgent } from "./agent_worker.ts";
 import { enginePermissions, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
 
 Deno.test("the cache fits all rollouts and requests at full length, and one more prompt of each; without rollouts one request", () => {
@@ -66,6 +69,7 @@ Deno.test("an engine that dies ends the rollouts that wait for it", async () => 
     // This entry's engine fails at its first port, and its rollouts do not end by themselves.
     const session = openWorkerSession({
       config: testConfig(root),
+      files: [],
       entry_url,
       workspaces: root,
       readable: [],
@@ -76,5 +80,26 @@ Deno.test("an engine that dies ends the rollouts that wait for it", async () => 
     await session.close();
   } finally {
     await Deno.remove(root, { recursive: true });
+  }
+});
+
+Deno.test("rollouts are rendered with the model's file as it was checked, and with no other in its place", async () => {
+  const path = await Deno.realPath(await fixturePath("models/tiny-agent-f16.gguf")), root = "/nowhere";
+  const config = testConfig(root), checked = await checkedFile(path);
+  config.model.path = path;
+  const messages = [{ role: "user" as const, content: "Hi" }];
+  const asked = { messages, tools: [], max_new_tokens: 1, temperature: 1, top_p: 1, adapter: null };
+  const { signal } = new AbortController();
+  const [agent, engine] = [new MessageChannel(), new MessageChannel()];
+  try {
+    const files = [{ ...checked, ino: checked.ino + 1 }];
+    serveAgent(agent.port1, { config, files, workspaces: root }, engine.port1);
+    const { host } = agentClient(agent.port2);
+    await assert.rejects(host.generate({ ...asked, rng_key: [1, 2] }, signal), {
+      code: "path_not_found",
+      message: `Cannot read ${path}: another file has taken its place`,
+    });
+  } finally {
+    for (const { port1, port2 } of [agent, engine]) for (const port of [port1, port2]) port.close();
   }
 });

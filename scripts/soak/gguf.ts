@@ -1,6 +1,7 @@
 /** Reads mutated models as the server does for its list of models, and times each. */
 
 import { errorRecord, ServiceError } from "../../core/errors.ts";
+import { checkedFile } from "../../core/regular_file.ts";
 import { describeModels } from "../../runs/models/describe_models.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
@@ -37,9 +38,8 @@ async function seedOf(name: string): Promise<SeedFile> {
 
 /** What a file is read as: `model`, `adapter`, a code, or the failure of the reader. */
 async function readAs(path: string): Promise<string> {
-  const { dev, ino } = await Deno.stat(path);
   try {
-    const [described] = await describeModels({ files: [{ path, dev, ino }] });
+    const [described] = await describeModels({ files: [await checkedFile(await Deno.realPath(path))] });
     return described!.kind ?? described!.error.code;
   } catch (error) {
     const { code, message } = errorRecord(error);

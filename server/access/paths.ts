@@ -2,8 +2,8 @@
 
 import { homedir, tmpdir } from "node:os";
 import { dirname, isAbsolute } from "node:path";
+import { type CheckedFile, checkedFile } from "../../core/regular_file.ts";
 import { fileURLToPath } from "node:url";
-import type { CheckedFile } from "../../core/files.ts";
 import { isInside } from "../../core/real_path.ts";
 import type { DatasetStore } from "../../runs/datasets/dataset_store.ts";
 import { invalidRequest, notFound, Problem, type ProblemError } from "../http/problems.ts";
@@ -65,11 +65,10 @@ export async function clientFile(path: string, { roots, pointer }: PathCheck): P
   const absent = () => refuse(pointer, "path_not_found", "names no regular file of the server");
   try {
     const real = await Deno.realPath(path);
-    // A trailing slash names a folder.
     if (!isInside(real, real_roots)) throw forbiddenPath(pointer);
-    const { dev, ino, isFile } = await Deno.lstat(real);
-    if (!isFile || path.endsWith("/")) throw absent();
-    return { path: real, dev, ino };
+    // A trailing slash names a folder.
+    if (path.endsWith("/")) throw absent();
+    return await checkedFile(real);
   } catch (error) {
     if (error instanceof Problem) throw error;
     throw absent();
@@ -92,12 +91,12 @@ export async function clientData(
   const absent = () => notFound("There is no such dataset", check.pointer);
   const card = await datasets.get(named);
   if (!card) throw absent();
-  const path = datasets.pathOf(card);
-  const { dev, ino } = await Deno.lstat(path).catch((error) => {
-    // The dataset was deleted after the check.
-    throw error instanceof Deno.errors.NotFound ? absent() : error;
-  });
-  return { dataset: named, file: { path, dev, ino } };
+  try {
+    return { dataset: named, file: await checkedFile(await Deno.realPath(datasets.pathOf(card))) };
+  } catch (error) {
+    // The dataset may have been deleted after the check.
+    throw await datasets.get(named) ? error : absent();
+  }
 }
 
 /** Folders of every machine, which tell nothing about this one. */

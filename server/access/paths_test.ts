@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { openRegularFile } from "../../core/files.ts";
+import { openRegularFile } from "../../core/regular_file.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { checkDataset } from "../../runs/datasets/check_dataset.ts";
 import { DatasetStore } from "../../runs/datasets/dataset_store.ts";

@@ -10,7 +10,7 @@ import { operatorsKeys, pathKeys, withoutCatalogue, withoutPaths } from "../../c
 import { isDatasetId } from "../../runs/datasets/dataset_store.ts";
 import { setKey, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorCode, ServiceError } from "../../core/errors.ts";
-import type { CheckedFile } from "../../core/files.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { PlanJobRequest, PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../http/issues.ts";
 import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";

@@ -1,7 +1,7 @@
 /** Maps errors of a job to problems of the request that needs it. */
 
 import { ServiceError } from "../../core/errors.ts";
-import type { CheckedFile } from "../../core/files.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import { problemAt } from "../http/problems.ts";
 

@@ -17,11 +17,27 @@ import type { Services } from "../routing/services.ts";
 
 const JSON_TYPE = "application/json";
 
+const absent = () => notFound("There is no such dataset; GET /v1/datasets lists them", "/path/id");
+
 /** The dataset of the path. @throws {Problem} `not-found`. */
 async function findDataset({ id }: { id: string }, { datasets }: Services): Promise<DatasetCard> {
   const card = await datasets.get(id);
-  if (!card) throw notFound("There is no such dataset; GET /v1/datasets lists them", "/path/id");
+  if (!card) throw absent();
   return card;
+}
+
+/** Work that reads the files of a dataset. @throws {Problem} `not-found` when it fails and the dataset is deleted. */
+async function reading<T>(
+  { id }: DatasetCard,
+  datasets: Services["datasets"],
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (await datasets.get(id)) throw error;
+    throw absent();
+  }
 }
 
 /** The kind, for routes that render rows. @throws {Problem} `invalid-request`. */
@@ -158,9 +174,11 @@ const previewDataset = route({
   problems: { "device-busy": [] },
   find: findDataset,
   async handler({ found, query: { limit, cursor }, request: { signal }, services: { datasets, jobs } }) {
-    const line = numberOfCursor(cursor, 1), from = await datasets.startOf(found, line);
-    const request = { path: datasets.pathOf(found), kind: found.kind, line, from, limit };
-    const { rows, next } = await jobs.run("preview_rows", request, signal);
+    const line = numberOfCursor(cursor, 1), path = datasets.pathOf(found), { kind } = found;
+    const { rows, next } = await reading(found, datasets, async () => {
+      const from = await datasets.startOf(found, line);
+      return await jobs.run("preview_rows", { path, kind, line, from, limit }, signal);
+    });
     const next_cursor = next === null ? null : encodeCursor(String(next));
     return json(200, { rows: rows as z.input<typeof shownRow>[], next_cursor });
   },
@@ -215,10 +233,12 @@ const listRowTokens = route({
     const start = numberOfCursor(query.cursor, 0), kind = kindOf(card), pointer = "/query/model";
     const model = await clientFile(query.model, { roots: config.path_roots, pointer });
     const rendered = { model, ctx: query.ctx ?? null, template_variables: {} };
-    const place = { path: datasets.pathOf(card), line, from: await datasets.startOf(card, line) };
-    const asked = { ...rendered, ...place, kind, start, limit: query.limit };
-    const named = { pointer, named: query.model, file: model };
-    const answer = await jobOn(jobs.run("row_tokens", asked, signal), named, "/path/n");
+    const named = { pointer, named: query.model, file: model }, path = datasets.pathOf(card);
+    const answer = await reading(card, datasets, async () => {
+      const place = { path, line, from: await datasets.startOf(card, line) };
+      const asked = { ...rendered, ...place, kind, start, limit: query.limit };
+      return await jobOn(jobs.run("row_tokens", asked, signal), named, "/path/n");
+    });
     if (!answer) throw notFound("There is no such row", "/path/n");
     const { tokens, has_more } = answer;
     return json(200, { tokens, next_cursor: has_more ? encodeCursor(String(start + tokens.length)) : null });
@@ -284,8 +304,10 @@ const tokenizeDataset = route({
     const { model: named, ctx = null, template_variables } = value;
     const model = await clientFile(named, { roots: config.path_roots, pointer });
     const asked = { path: datasets.pathOf(found), kind, model, ctx, template_variables };
-    const work = jobs.run("tokenize_dataset", asked, signal);
-    return json(200, await jobOn(work, { pointer, named, file: model }));
+    const summary = await reading(found, datasets, () => {
+      return jobOn(jobs.run("tokenize_dataset", asked, signal), { pointer, named, file: model });
+    });
+    return json(200, summary);
   },
 });
 

@@ -197,6 +197,38 @@ Deno.test("a dataset is not deleted while a request that names it is planned", a
   }
 });
 
+Deno.test("a dataset that is deleted while a request reads it is not found", async () => {
+  const { readTextFile } = Deno;
+  let meanwhile = () => Promise.resolve();
+  const pool = new JobPool({ entry_url: new URL("../../cli.ts", import.meta.url).href });
+  const run: JobRunner["run"] = (...asked) => meanwhile().then(() => pool.run(...asked));
+  const headers = { "content-type": "application/json" };
+  try {
+    await withJobApp(async (app) => {
+      const model = `${app.root}/model.gguf`, body = JSON.stringify({ model });
+      await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), model);
+      const requests = [["/preview"], [`/rows/1/tokens?model=${model}`], ["/tokenize", "POST"]] as const;
+      for (const [path, method] of requests) {
+        for (const at of ["index", "job"].slice(method ? 1 : 0)) {
+          const id = await stored(app, ROWS);
+          const remove = async () => {
+            meanwhile = () => Promise.resolve();
+            Deno.readTextFile = readTextFile;
+            assert.equal((await app.send(`/v1/datasets/${id}`, { method: "DELETE" })).status, 204);
+          };
+          if (at === "job") meanwhile = remove;
+          else Deno.readTextFile = (path) => remove().then(() => readTextFile(path));
+          const answer = await app.send(`/v1/datasets/${id}${path}`, method ? { method, headers, body } : {});
+          assert.deepEqual(refusal(answer), [404, "not-found", ["/path/id not_found"]], `${path} ${at}`);
+        }
+      }
+    }, { jobs: { run } });
+  } finally {
+    Deno.readTextFile = readTextFile;
+    await pool.close();
+  }
+});
+
 Deno.test("an id that there is not is not found, whatever it is", () =>
   withJobApp(async ({ send }) => {
     const ids = [

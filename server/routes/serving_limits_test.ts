@@ -47,7 +47,8 @@ Deno.test("a process that hangs is killed, and the next chat gets another one", 
     };
     await hang("load");
     const loading = chat();
-    await untilSleeping(clock, 1);
+    // Before, the chat may wait by the same clock for the process of the run to leave.
+    while (!serving.is_loaded) await new Promise((resolve) => setTimeout(resolve));
     await clock.advance(LOAD_MS);
     assert.equal((await loading).status, 500);
     await hang(null);
@@ -112,6 +113,10 @@ Deno.test(
       const copy = `${folder}/copy.gguf`;
       await Deno.copyFile(await fixturePath("models/tiny-agent-f16.gguf"), copy);
       await answers((await run(copy, { written: link })).id);
+      const linked = await run(copy, { written: link }), moved = `${folder}/moved.gguf`;
+      await Deno.rename(copy, moved);
+      await Deno.symlink(moved, copy);
+      assert.match(await refused(linked.id), /copy\.gguf: it is a link to .*moved\.gguf/);
       const loads = (await asked()).filter(({ method }) => method === "load");
       assert.deepEqual(loads.map(({ request }) => request.path), [path, copy]);
     }),

@@ -1,7 +1,7 @@
 /** The model files under `path_roots`, described from their headers. Descriptions are kept while a file is unchanged. */
 
 import { ServiceError } from "../../core/errors.ts";
-import type { CheckedFile } from "../../core/files.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import type { ModelDescription } from "../../runs/models/describe_models.ts";
 import type { FoundModel, FoundModels } from "../../runs/models/find_models.ts";

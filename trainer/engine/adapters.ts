@@ -2,6 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { sha256OfFile } from "../../core/files.ts";
+import { asChecked, type CheckedFile } from "../../core/regular_file.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import { interpolate } from "../../kernels/interpolate/interpolate.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
@@ -35,6 +36,8 @@ export interface AdaptersOptions {
   base_model: string;
   /** The most adapters that may be open at a time; absent: no limit. */
   most?: number;
+  /** Files that are opened only as they were checked; absent: none. */
+  files?: readonly CheckedFile[];
 }
 
 /** The adapters of one model. */
@@ -69,7 +72,8 @@ export class Adapters {
       return this.#register(name, adapter);
     }
     if (source.type === "file") {
-      const tensors = await readAdapter(source.path), layout = this.#layoutOf(tensors, source.path);
+      const tensors = await readAdapter(asChecked(source.path, this.options.files ?? [])),
+        layout = this.#layoutOf(tensors, source.path);
       const adapter = new DeviceAdapter(this.allocator, layout);
       adapter.write(packAdapter(layout, tensors));
       return this.#register(name, adapter);

@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers";
 import type { DeviceFacts, DeviceRequest } from "../../core/device.ts";
 import { DeviceLock } from "../../core/device_lock.ts";
 import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { type Gpu, openGpu } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
@@ -239,7 +240,8 @@ export class Engine {
     const gpu = await this.#open(request.device), what = `load ${request.path}`;
     const sizes = loadSizes(request), { claim } = request, { software, name } = gpu.facts;
     if (claim && !software) this.#lock ??= await DeviceLock.take(claim, { device: name });
-    using file = await openGguf(request.path);
+    const { files = [] } = request;
+    using file = await openGguf(asChecked(request.path, files));
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
     const loaded = await loadModelFile(gpu, file, request);
     const { allocator, model } = loaded, { max_context } = request;
@@ -252,7 +254,7 @@ export class Engine {
       const built = {
         ...loaded,
         adapters: new Adapters(allocator, model, {
-          base_model: loaded.name,
+          ...{ base_model: loaded.name, files },
           ...(request.demand && { most: 1 + request.demand.other_adapters }),
         }),
         trainer,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { checkedFile } from "../../core/regular_file.ts";
 import type { DeviceRequest } from "../../core/device.ts";
 import { openGpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
@@ -48,6 +49,33 @@ async function openEngine(): Promise<ContractEngine> {
     },
   };
 }
+
+gpuTest(
+  "a model and an adapter are loaded as they were checked, and no other file in their place",
+  async () => {
+    const { client, port1 } = newEngine(), request = await tinyAgent();
+    const model = await Deno.realPath(request.path);
+    const adapter = await Deno.realPath(await fixturePath("models/tiny-agent/golden-lora/golden-lora.gguf"));
+    const other = async (path: string) => {
+      const checked = await checkedFile(path);
+      return { ...checked, ino: checked.ino + 1 };
+    };
+    const refused = (path: string) => ({
+      code: "path_not_found",
+      message: `Cannot read ${path}: another file has taken its place`,
+    });
+    try {
+      const load = { ...request, path: model };
+      await assert.rejects(client.call("load", { ...load, files: [await other(model)] }), refused(model));
+      await client.call("load", { ...load, files: [await checkedFile(model), await other(adapter)] });
+      const source = { type: "file" as const, path: adapter };
+      await assert.rejects(client.call("adapter_open", { adapter: "a", source }), refused(adapter));
+    } finally {
+      await client.close();
+      port1.close();
+    }
+  },
+);
 
 gpuTest(
   "a cache that the device cannot hold names the keys that make it smaller, and the engine goes on",

@@ -2,6 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { GGUF_NAMES, targetOfGgufName } from "../../core/lora_targets.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import { type GgufFile, openGguf } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_values.ts";
 import { type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
@@ -91,8 +92,9 @@ export async function writeAdapter(path: string, lora: LoraTensors, name = ADAPT
  * await Deno.remove(folder, { recursive: true });
  * ```
  */
-export async function readAdapter(path: string): Promise<LoraTensors> {
-  using file = await openGguf(path);
+export async function readAdapter(named: string | CheckedFile): Promise<LoraTensors> {
+  using file = await openGguf(named);
+  const { path } = file;
   const kind = `${file.getString("general.type", "model")} ${file.getString("adapter.type", "")}`;
   if (kind !== "adapter lora") {
     throw formatError(

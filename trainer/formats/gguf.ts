@@ -4,7 +4,7 @@ import { DECODED_TYPES, type DecodedType, ggmlType, isDecodedType } from "./ggml
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
 import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
-import { type CheckedFile, openRegularFile } from "../../core/files.ts";
+import { type CheckedFile, openRegularFile, type RegularFile } from "../../core/regular_file.ts";
 import { elementCount } from "../../kernels/shape.ts";
 import { formatError } from "./model_file.ts";
 import { decodeTensor } from "./quantize.ts";
@@ -57,7 +57,7 @@ export class GgufFile {
   readonly metadata: GgufMetadata;
   readonly tensors: ReadonlyMap<string, GgufTensor>;
 
-  constructor(readonly path: string, private readonly file: Deno.FsFile, header: GgufHeader) {
+  constructor(readonly path: string, private readonly file: RegularFile, header: GgufHeader) {
     this.version = header.version;
     this.metadata = header.metadata;
     this.tensors = header.tensors;
@@ -141,7 +141,7 @@ export class GgufFile {
   async #read(name: string, offset: number, count: number): Promise<Uint8Array<ArrayBuffer>> {
     const bytes = new Uint8Array(count);
     const read = this.#reading.then(async () => {
-      await this.file.seek(offset, Deno.SeekMode.Start);
+      this.file.seek(offset);
       for (let at = 0; at < count;) {
         const part = await this.file.read(bytes.subarray(at));
         if (part === null) {
@@ -188,8 +188,8 @@ export function openGguf(file: string | CheckedFile): Promise<GgufFile> {
 }
 
 /** Like {@link openGguf}, for a file that may end anywhere after its header: its tensors must not be read. */
-export function openGgufHeader(path: string): Promise<GgufFile> {
-  return open(path, { needs_data: false });
+export function openGgufHeader(file: string | CheckedFile): Promise<GgufFile> {
+  return open(file, { needs_data: false });
 }
 
 /** The number of parameters in all tensors of a file. */

@@ -1,5 +1,6 @@
 /** Parses the header of a GGUF file piece by piece. Every length is checked against the file before it is used. */
 
+import type { RegularFile } from "../../core/regular_file.ts";
 import {
   ARRAY_TYPE_ID,
   type GgufValue,
@@ -33,7 +34,7 @@ export class HeaderReader {
   constructor(
     readonly path: string,
     readonly size_bytes: number,
-    private readonly file: Deno.FsFile,
+    private readonly file: RegularFile,
   ) {}
 
   /** The position of the next value in bytes from the start of the file. */
@@ -165,7 +166,7 @@ export class HeaderReader {
     this.#start += this.#at;
     this.#held -= this.#at;
     this.#at = 0;
-    this.file.seekSync(this.#start + this.#held, Deno.SeekMode.Start);
+    this.file.seek(this.#start + this.#held);
     while (this.#held < least) {
       const read = this.file.readSync(this.#window.subarray(this.#held));
       if (read === null) this.fail("the file became shorter while it was read");

@@ -4,7 +4,7 @@ import { assert } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import { alignedBytes } from "../../core/float16.ts";
 import { duplicateKey } from "./json_keys.ts";
-import { openRegularFile } from "../../core/files.ts";
+import { openRegularFile, type RegularFile } from "../../core/regular_file.ts";
 import { formatError } from "./model_file.ts";
 
 /** The longest header in bytes, as in the format's own reader. */
@@ -194,7 +194,7 @@ function sameBytes(left: Uint8Array, right: Uint8Array): boolean {
   return left.length === right.length && left.every((byte, i) => byte === right[i]);
 }
 
-async function readBytes(file: Deno.FsFile, path: string, count: number): Promise<Uint8Array<ArrayBuffer>> {
+async function readBytes(file: RegularFile, path: string, count: number): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(count);
   for (let at = 0; at < count;) {
     const part = await file.read(bytes.subarray(at));

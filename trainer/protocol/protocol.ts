@@ -14,6 +14,7 @@ import type { DeviceClaim } from "../../core/device_lock.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { RngKey } from "../../core/random.ts";
+import type { CheckedFile } from "../../core/regular_file.ts";
 import type { PairLossOptions } from "../../core/preference_loss.ts";
 
 /** The file of a checkpoint with the adapter, in the format of `adapter_save`. */
@@ -47,6 +48,8 @@ export interface LoadRequest {
   demand?: EngineDemand;
   /** With a claim the engine uses hardware only if no process of another owner does; absent: in any case. */
   claim?: DeviceClaim;
+  /** Files, also of adapters, that are opened only as they were checked; absent: none. */
+  files?: readonly CheckedFile[];
 }
 
 /** A load request without file and device. */

@@ -70,13 +70,21 @@ export interface ScenarioFailure extends Failure {
   scenario: string;
 }
 
-/** The failure of the first broken attempt, in the order of groups and members; null when there is none. */
-export function firstFailure(groups: readonly Group[]): ScenarioFailure | null {
+/** The first failure of each reason of {@link brokenBy}, in the order of groups and members. */
+export function firstFailures(groups: readonly Group[]): Record<string, ScenarioFailure> {
+  const failures: Record<string, ScenarioFailure> = {};
   for (const { scenario, members } of groups) {
-    const failure = members.find((member) => brokenBy(member) !== null)?.failure;
-    if (failure) return { scenario, ...failure };
+    for (const member of members) {
+      const reason = brokenBy(member);
+      if (reason && member.failure) failures[reason] ??= { scenario, ...member.failure };
+    }
   }
-  return null;
+  return failures;
+}
+
+/** The failure of the first broken attempt; null when there is none. */
+export function firstFailure(groups: readonly Group[]): ScenarioFailure | null {
+  return Object.values(firstFailures(groups))[0] ?? null;
 }
 
 /** "2 max_turns, 1 environment_failed" */

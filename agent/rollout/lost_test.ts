@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { finishGroups } from "./finish_groups.ts";
-import { breakReasons, brokenBy, firstFailure, lostReasons, reasonsText } from "./lost.ts";
+import { breakReasons, brokenBy, firstFailure, firstFailures, lostReasons, reasonsText } from "./lost.ts";
 import { earnedReward } from "./reward.ts";
 import {
   callText,
@@ -78,5 +78,6 @@ Deno.test("lost attempts are counted by reason, and kept ones are not", () => {
   deepEqual(reasons, { max_turns: 2, group_dropped: 1, environment_failed: 1, verify_failed: 1 });
   equal(reasonsText(reasons), "2 max_turns, 1 group_dropped, 1 environment_failed, 1 verify_failed");
   deepEqual(breakReasons(groups), { environment_failed: 1, verify_failed: 1 });
+  deepEqual(Object.keys(firstFailures(groups)), ["environment_failed", "verify_failed"]);
   equal(firstFailure(groups)!.scenario, "s1");
 });

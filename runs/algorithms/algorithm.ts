@@ -41,7 +41,8 @@ export interface UpdateResult {
   attempts: number;
   /** Those that are not trained on, by reason. */
   lost: ReasonCounts;
-  failure: ScenarioFailure | null;
+  /** The first failure of each reason, the first of all before the others. */
+  failures: Record<string, ScenarioFailure>;
   reward_mean: number | null;
   loss: number | null;
   /** Tokens that the model processed. */

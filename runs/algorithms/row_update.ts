@@ -41,7 +41,7 @@ export async function learnRows(
     groups: [],
     attempts: 0,
     lost: {},
-    failure: null,
+    failures: {},
     reward_mean: null,
     loss: result.loss,
     tokens: result.computed_tokens,

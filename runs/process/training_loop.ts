@@ -30,8 +30,8 @@ export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   #started_ms: number;
-  /** The message of the failure that was reported last. */
-  #reported: string | null = null;
+  /** The message that was reported last, by what failed and the reason. */
+  readonly #reported = new Map<string, string>();
 
   constructor(options: TrainingLoopOptions) {
     this.#options = options;
@@ -184,12 +184,14 @@ export class TrainingLoop {
       eta_seconds: this.#etaSeconds(),
       attempts: result.attempts,
       lost: result.lost,
-      failure: result.failure,
+      failure: Object.values(result.failures)[0] ?? null,
       degenerate_groups: result.groups.filter(({ degenerate }) => degenerate).length,
       optimizer_steps: result.steps.length,
       groups: result.groups,
     });
-    this.#reportFailure(`attempts of update ${update}`, result.failure);
+    for (const [reason, failure] of Object.entries(result.failures)) {
+      this.#reportFailure(`attempts of update ${update}`, `attempts ${reason}`, failure);
+    }
   }
 
   /** Whether a faster or slower machine would have trained otherwise up to now. */
@@ -199,10 +201,14 @@ export class TrainingLoop {
     return has_timed_rate || this.#secondsLeft() <= 0 && state.update < (updates ?? Infinity);
   }
 
-  /** Logs a failure of an attempt, for readers who do not see the trajectories. An equal message is logged only once. */
-  #reportFailure(of: string, failure: ScenarioFailure | null): void {
-    if (failure === null || failure.message === this.#reported) return;
-    this.#reported = failure.message;
+  /**
+   * Logs a failure of an attempt, for readers who do not see the trajectories.
+   *
+   * @param kind A failure whose message equals the last one of its kind is not logged again.
+   */
+  #reportFailure(of: string, kind: string, failure: ScenarioFailure): void {
+    if (failure.message === this.#reported.get(kind)) return;
+    this.#reported.set(kind, failure.message);
     const message =
       `${of} failed, first at scenario ${JSON.stringify(failure.scenario)}, of the ${failure.boundary}: ` +
       failure.message;
@@ -259,7 +265,7 @@ export class TrainingLoop {
     Object.assign(run.metrics, values);
     const by_row = result.rows ? { by_row: by_example } : {};
     run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome, ...by_row });
-    this.#reportFailure("held-out attempts", result.failure);
+    if (result.failure) this.#reportFailure("held-out attempts", "held-out", result.failure);
     run.emit({ kind: "metrics", update, step, values });
   }
 }

@@ -17,6 +17,8 @@ interface Given {
   values?: readonly number[];
   metric?: Objective;
   duringUpdate?: () => Promise<void>;
+  /** Of each update. */
+  failures?: UpdateResult["failures"][];
 }
 
 /** An algorithm with given evaluations. */
@@ -50,7 +52,7 @@ class GivenAlgorithm implements Algorithm {
       groups: [],
       attempts: 0,
       lost: {},
-      failure: null,
+      failures: this.given.failures?.[update - 1] ?? {},
       reward_mean: update,
       loss: 2,
       tokens: 100,
@@ -122,6 +124,32 @@ Deno.test(
       assert.equal(ofKind(events, "update").length, 4);
       const best = ofKind(events, "checkpoint").filter((event) => event.best).map(({ update }) => update);
       assert.deepEqual(best, [1, 2, 3, 4]);
+    });
+  },
+);
+
+Deno.test(
+  "of each reason the first failure is logged, and again only with another message",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const failure = (message: string) => ({ scenario: "s", boundary: "environment" as const, message });
+      const environment_failed = failure("no shell"), verify_failed = failure("no interpreter");
+      const failures = [
+        { environment_failed, verify_failed },
+        { verify_failed, environment_failed },
+        { verify_failed: failure("status 126") },
+      ];
+      const algorithm = new GivenAlgorithm({ updates: 3, failures });
+      const events = await eventsOf(await start({ root, algorithm }));
+      const logged = ofKind(events, "log").map(({ message }) => message);
+      assert.deepEqual(logged.filter((message) => message.startsWith("attempts")), [
+        'attempts of update 1 failed, first at scenario "s", of the environment: no shell',
+        'attempts of update 1 failed, first at scenario "s", of the environment: no interpreter',
+        'attempts of update 3 failed, first at scenario "s", of the environment: status 126',
+      ]);
+      const shown = ofKind(events, "update").map((event) => event.failure?.message);
+      assert.deepEqual(shown, ["no shell", "no interpreter", "status 126"]);
     });
   },
 );

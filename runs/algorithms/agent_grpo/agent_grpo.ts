@@ -2,7 +2,7 @@
 
 import type { ObservedValues } from "../../../agent/results/observe.ts";
 import { finishGroups } from "../../../agent/rollout/finish_groups.ts";
-import { brokenBy, firstFailure, lostReasons } from "../../../agent/rollout/lost.ts";
+import { brokenBy, firstFailures, lostReasons } from "../../../agent/rollout/lost.ts";
 import { rolloutMetrics } from "../../../agent/rollout/metrics.ts";
 import { earnedReward, passed } from "../../../agent/rollout/reward.ts";
 import {
@@ -265,7 +265,7 @@ export class AgentGrpo implements Algorithm {
       groups: groups.map(summaryOf),
       attempts: members.length,
       lost: withOversized(lostReasons(groups), learned.oversized),
-      failure: firstFailure(groups),
+      failures: firstFailures(groups),
       reward_mean: values["reward/mean"] ?? null,
       loss: learned.steps.at(-1)?.values["loss/policy"] ?? null,
       tokens: members.reduce((sum, member) => sum + actionTokens(member), learned.computed_tokens),

@@ -33,12 +33,12 @@ const LONG_ROWS = 500, WORDS = 300;
 
 const RUNNING = '"state":"running"';
 
-/** Changes the configuration so that an update does not end during a test. */
-async function makeUpdatesLong(folder: string): Promise<void> {
+/** Changes the configuration so that an update does not end during a test, or has so many tokens. */
+async function makeUpdatesLong(folder: string, batch_tokens = 60_000_000): Promise<void> {
   const row = `${JSON.stringify({ text: "once ".repeat(WORDS) })}\n`;
   await Deno.writeTextFile(`${folder}/rows.jsonl`, row.repeat(LONG_ROWS));
   const long = SFT.replace(/^data = .*$/m, 'data = "rows.jsonl"')
-    .replace(/^batch_tokens = .*$/m, "batch_tokens = 60_000_000");
+    .replace(/^batch_tokens = .*$/m, `batch_tokens = ${batch_tokens}`);
   await Deno.writeTextFile(`${folder}/run.toml`, long);
 }
 
@@ -160,6 +160,8 @@ processTest(
   "SIGHUP after another signal, such as the second one of a closed terminal, changes nothing",
   () =>
     inFolder(async (folder) => {
+      // The update goes on when the second signal comes, and ends.
+      await makeUpdatesLong(folder, 5 * 640);
       const child = start(folder, "exec svc train run.toml --json");
       const out = reader(child.stdout), err = reader(child.stderr);
       await out(RUNNING);

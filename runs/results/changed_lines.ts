@@ -146,7 +146,7 @@ function sliceEnd(piece: Uint8Array, from: number): number {
   return (last >= from ? last : piece.indexOf(10, from)) + 1;
 }
 
-/** Lets other work of the thread run. */
+/** Lets other work of the thread run. Between turns of `setImmediate` Deno leaves requests waiting for half a second. */
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 0));
 }

@@ -12,7 +12,7 @@ import { runScripted } from "./scripted_run.ts";
 /** In the worker that looks for devices. */
 function answerNoDevice(): void {
   const scope = globalThis as unknown as Worker & { close(): void };
-  scope.postMessage({ error: { code: "device_unavailable", message: "Cannot find a device", details: {} } });
+  scope.postMessage({ probed: [] });
   scope.close();
 }
 

@@ -118,11 +118,13 @@ async function writeAndRename(
 ): Promise<void> {
   const partial = partialPath(path);
   await makeFolder(dirname(path));
+  let is_ours = false;
   try {
     {
       // A link there would be followed, and its target overwritten.
       await Deno.remove(partial).catch(ignoreMissing);
       using file = await Deno.open(partial, { write: true, createNew: true });
+      is_ours = true;
       for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
         for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
       }
@@ -132,7 +134,8 @@ async function writeAndRename(
     await Deno.rename(partial, path);
     await syncDirectory(dirname(path));
   } catch (error) {
-    await Deno.remove(partial).catch(() => {});
+    // Another process may be writing the same file.
+    if (is_ours) await Deno.remove(partial).catch(() => {});
     throw error;
   }
 }

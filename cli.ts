@@ -10,7 +10,7 @@ import { endProcess } from "./cli/end_process.ts";
 import { prepareGpuEnvironment } from "./cli/environment.ts";
 import { isJobProcess, serveJobProcess } from "./cli/job_entry.ts";
 import { isServingProcess, runServingProcess } from "./cli/serving_entry.ts";
-import { onLeaveSignal } from "./cli/signals.ts";
+import { onStopSignal } from "./cli/signals.ts";
 import { svcArguments } from "./cli/svc_arguments.ts";
 
 async function main(): Promise<number> {
@@ -47,7 +47,7 @@ async function main(): Promise<number> {
       const { runServerProgram } = await import("./cli/server_program.ts");
       return await runServerProgram(args, { entry_url, terminal: processTerminal("svc-server") });
     },
-    onInterrupt: onLeaveSignal,
+    onInterrupt: onStopSignal,
     exit: endProcess,
   });
 }

@@ -2,6 +2,7 @@
 
 import { Argument, type Command, Option } from "commander";
 import { stringify } from "smol-toml";
+import { isJsonObject } from "../core/json.ts";
 import { BUILT_ALGORITHMS } from "../config/check/built.ts";
 import { ALGORITHM_KEYS, type AlgorithmName, STARTER_ALGORITHM } from "../config/algorithms.ts";
 import { type ConfigKey, type ConfigSection, describeConfig, describeKeys } from "../config/describe.ts";
@@ -39,7 +40,7 @@ function isPart({ key, section }: ConfigKey, algorithm: AlgorithmName): boolean 
 }
 
 function tomlValue(value: unknown): string {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+  if (isJsonObject(value)) {
     const pairs = Object.entries(value).map(([key, inner]) => `${key} = ${tomlValue(inner)}`);
     return pairs.length === 0 ? "{}" : `{ ${pairs.join(", ")} }`;
   }

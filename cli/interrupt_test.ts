@@ -146,7 +146,7 @@ for (const signals of [["SIGINT", "SIGTERM"], ["SIGINT", "SIGINT"], ["SIGHUP", "
       const out = reader(child.stdout), err = reader(child.stderr);
       await out(RUNNING);
       child.kill(signals[0]);
-      await err("leaves at once");
+      await err("stops at once");
       child.kill(signals[1]);
       await Promise.all([out(), err()]);
       const { code, signal } = await child.status;
@@ -166,7 +166,7 @@ processTest(
       const out = reader(child.stdout), err = reader(child.stderr);
       await out(RUNNING);
       child.kill("SIGHUP");
-      await err("leaves at once");
+      await err("stops at once");
       child.kill("SIGHUP");
       await Promise.all([out(), err()]);
       assert.equal((await child.status).code, 130, await err());

@@ -26,7 +26,7 @@ const IGNORES_HANGUP = ignoresHangup();
  * Calls back at every signal to stop, with its name, until the returned function is called. SIGHUP counts only before all
  * others: a terminal that closes sends it twice (the kernel, and its shell), and nobody asks for haste with it.
  */
-export function onLeaveSignal(callback: (signal: Deno.Signal) => void): () => void {
+export function onStopSignal(callback: (signal: Deno.Signal) => void): () => void {
   let calls = 0;
   const called = (signal: Deno.Signal) => {
     if (calls++ === 0 || signal !== "SIGHUP") callback(signal);
@@ -45,7 +45,7 @@ export function onLeaveSignal(callback: (signal: Deno.Signal) => void): () => vo
 export interface StopSignals {
   /** Resolves at the first one: the server closes what is open. */
   first: Promise<Deno.Signal>;
-  /** Resolves at the second one: the server leaves at once. */
+  /** Resolves at the second one: the server ends at once. */
   second: Promise<Deno.Signal>;
   /** Leaves signals to the system again. */
   release(): void;
@@ -55,6 +55,6 @@ export interface StopSignals {
 export function stopSignals(): StopSignals {
   const first = Promise.withResolvers<Deno.Signal>(), second = Promise.withResolvers<Deno.Signal>();
   let count = 0;
-  const release = onLeaveSignal((signal) => (count++ === 0 ? first : second).resolve(signal));
+  const release = onStopSignal((signal) => (count++ === 0 ? first : second).resolve(signal));
   return { first: first.promise, second: second.promise, release };
 }

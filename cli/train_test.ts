@@ -99,7 +99,7 @@ Deno.test("the first Ctrl-C finishes the update, the second exits at once", asyn
     yield { ...END, state: "paused" };
   });
   assert.equal(await run.train(EXAMPLE), 130);
-  assert.match(run.terminal.err, /Ctrl-C again leaves at once/);
+  assert.match(run.terminal.err, /Ctrl-C again stops at once/);
 });
 
 Deno.test("a run that fails after a Ctrl-C has failed", async () => {

@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../core/errors.ts";
 import { openRegularFile } from "../core/regular_file.ts";
-import { parseJson } from "../core/json.ts";
+import { isJsonObject, parseJson } from "../core/json.ts";
 
 /** The longest line in bytes. A longer line is refused by its number before all of it is in memory. */
 export const MAX_DATA_LINE_BYTES = 16 << 20;
@@ -190,8 +190,6 @@ export function parseObject(path: string, { line, text }: JsonLine): Record<stri
     const reason = `not JSON (${(error as Error).message})`;
     throw new ServiceError("data_invalid", `Cannot read ${path}:${line}: ${reason}`, { path, line });
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>;
-  }
+  if (isJsonObject(value)) return value;
   throw new ServiceError("data_invalid", `Cannot read ${path}:${line}: not a JSON object`, { path, line });
 }

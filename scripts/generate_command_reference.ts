@@ -40,8 +40,8 @@ The first Ctrl-C finishes the update, writes a checkpoint if \`[checkpoint]\` is
 once. Both print the command to continue, with the same overrides, or say what is lost and which lines of the
 configuration prevent that. SIGTERM and SIGHUP, which comes when a terminal disappears, do the same; a SIGHUP after
 another signal changes nothing, because some shells send a second one. Under \`nohup\` SIGHUP does nothing (Linux). The
-printed command starts with \`svc\`, or with the environment variable \`SVC_COMMAND\`,
-which \`./dev svc\` and \`deno task train\` set to their own names.
+printed command starts with \`svc\`, or with the environment variable \`SVC_COMMAND\`, which \`./dev svc\` and
+\`deno task train\` set to their own names.
 
 A run continues when its standard output is full or closed: standard error says so once, and the log is in the run's
 folder. Any other command exits with status 1 if its output could not be written.

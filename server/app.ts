@@ -16,7 +16,7 @@ import { callerProblem, isTokenRight } from "./access/auth.ts";
 import { headerErrors, openBody, readBody } from "./routing/body.ts";
 import { ModelFiles } from "./sources/model_files.ts";
 import { Checksums } from "../runs/results/content.ts";
-import { KnownSizes } from "../runs/results/changed_lines.ts";
+import { MeasuredTexts } from "../runs/results/changed_lines.ts";
 import { Links } from "./access/links.ts";
 import { openApiDocument } from "./routing/openapi.ts";
 import type { OpenApiDocument } from "./routing/openapi_schema.ts";
@@ -44,7 +44,7 @@ import { type Database, openDatabase } from "./store/database.ts";
 import { FleetEvents } from "./store/fleet_events.ts";
 import { followFleet } from "./store/follow_fleet.ts";
 import { RunIndex } from "./store/run_index.ts";
-import { CLIENT_LEFT, RequestWatch, type WatchedRequest } from "./telemetry/request_watch.ts";
+import { CLIENT_DISCONNECTED, RequestWatch, type WatchedRequest } from "./telemetry/request_watch.ts";
 import {
   activeSpan,
   nameSpan,
@@ -180,7 +180,7 @@ export class App {
       index: new RunIndex(database),
       links: new Links(clock),
       checksums: new Checksums(),
-      sizes: new KnownSizes(),
+      measured_texts: new MeasuredTexts(),
       newRedactor: () => this.#redactor(),
       devices: () => this.#devices ??= this.#probe(),
       openApi: () => document ??= openApiDocument(routes),
@@ -241,7 +241,7 @@ export class App {
     headers.set("x-trace-id", trace_id);
     headers.set("x-content-type-options", "nosniff");
     headers.set("cache-control", "no-store");
-    const seen = request.signal.aborted ? CLIENT_LEFT : status;
+    const seen = request.signal.aborted ? CLIENT_DISCONNECTED : status;
     if (body instanceof ReadableStream && context.method !== "HEAD") {
       return new Response(watched.streams(seen, body), { status, headers });
     }

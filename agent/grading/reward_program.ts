@@ -4,6 +4,7 @@ import type { Message } from "../../core/chat.ts";
 import type { AsyncQueue } from "../../core/async_queue.ts";
 import type { Clock } from "../../core/clock.ts";
 import { doing } from "../../core/errors.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { LineReader, LineTooLong } from "../../core/line_reader.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { killProcessesOf } from "../environment/leftovers.ts";
@@ -228,13 +229,13 @@ function quoted(text: string): string {
 /** Reads an answer; other fields than its own are left to the program. @throws What is wrong with it. */
 function readAnswer(line: string): RewardAnswer {
   const refuse = (reason: string) => new Error(`the program wrote ${quoted(line)}: ${reason}`);
-  let value: Partial<Record<string, unknown>> | null;
+  let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
     throw refuse("it is not JSON; only answers belong on standard output");
   }
-  if (typeof value !== "object" || value === null) throw refuse("an answer is an object");
+  if (!isJsonObject(value)) throw refuse("an answer is an object");
   const { id, reward, explanation = null } = value;
   if (typeof id !== "string") throw refuse("its id is not a string");
   if (typeof reward !== "number" || !(Math.abs(reward) <= MAX_REWARD)) {

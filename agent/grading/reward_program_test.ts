@@ -126,7 +126,7 @@ const BREAKS: [string, string, RegExp][] = [
   ["text", "echo graded", /^the program wrote "graded": it is not JSON; only answers belong on/],
   ["nothing but a line end", "echo", /^the program wrote "": it is not JSON/],
   ["a number", "echo 1", /^the program wrote "1": an answer is an object$/],
-  ["deep JSON", `echo '${DEEP}'`, /its id is not a string$/],
+  ["deep JSON", `echo '${DEEP}'`, /an answer is an object$/],
   ["no id", `echo '{"reward":1}'`, /^the program wrote "{\\"reward\\":1}": its id is not a string$/],
   ["no reward", `echo '{"id":"a"}'`, /its reward is not a number from -1000000 to 1000000$/],
   ["a reward as text", answerOf("a", `\\"1\\"`), /its reward is not a number/],

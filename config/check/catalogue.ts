@@ -1,5 +1,6 @@
 /** The operator's catalogue: what a request may name by an id, and never give itself. */
 
+import { isJsonObject } from "../../core/json.ts";
 import type { Catalogue, CatalogueList, RequestUse } from "./catalogue_tables.ts";
 import type { Finding } from "./issues.ts";
 import { catalogueIds, joinedTables, operatorsKey, replacedIds } from "./request_keys.ts";
@@ -40,7 +41,7 @@ export function applyCatalogue({ tree, floats }: TomlTree, catalogue: Catalogue)
   }
   for (const { path, list, keys } of joinedTables(tree)) {
     const table = valueAt(applied.tree, path), entry = entryOf(list, valueAt(table, ["id"]));
-    if (isTable(table) && entry) join(applied, { path, keys, table, entry });
+    if (isJsonObject(table) && entry) join(applied, { path, keys, table, entry });
   }
   return applied;
 }
@@ -68,7 +69,7 @@ function join(applied: AppliedCatalogue, { path, keys, table, entry }: Joined): 
   Object.assign(table, declared);
   delete own.id;
   for (const [key, value] of Object.entries(own)) {
-    table[key] = isTable(value) && isTable(table[key]) ? { ...table[key], ...value } : value;
+    table[key] = isJsonObject(value) && isJsonObject(table[key]) ? { ...table[key], ...value } : value;
   }
   for (const [key, use] of Object.entries(keys)) {
     const parts = key.split("."), asked = valueAt(own, parts), given = valueAt(declared, parts);
@@ -103,8 +104,4 @@ function beyondList(path: Path, { asked, given, declared }: Values & { declared:
 
 function addedTo(given: unknown, asked: unknown): unknown {
   return Array.isArray(given) && Array.isArray(asked) ? [...new Set([...given, ...asked])] : asked;
-}
-
-function isTable(value: unknown): value is Table {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,10 +1,11 @@
 /** The job that reads an uploaded file: its kind, its fields, its rows, and the lines that training would refuse. */
 
+import type { DataKind } from "../../config/algorithms.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { type LineStart, parseObject } from "../../data/jsonl.ts";
 import { type LineProblem, MAX_REPORTED_PROBLEMS } from "../../data/problems.ts";
 import { rowsOfKind } from "../algorithms/registry.ts";
-import { type DatasetKind, kindOfRow, kindsText } from "./dataset_kind.ts";
+import { kindOfRow, kindsText } from "./dataset_kind.ts";
 import { DATASET_NAME, datasetLines, problemOf } from "./dataset_lines.ts";
 
 /** Rows between two places in the index of lines. */
@@ -15,12 +16,12 @@ const MAX_FIELDS = 100, MAX_FIELD_CHARS = 100;
 
 export interface DatasetCheckRequest {
   path: string;
-  kind: DatasetKind | "auto";
+  kind: DataKind | "auto";
 }
 
 export interface DatasetCheck {
   /** Null when the fields of no row fit a kind. */
-  kind: DatasetKind | null;
+  kind: DataKind | null;
   /** Lines that are not blank. */
   rows: number;
   invalid_rows: number;

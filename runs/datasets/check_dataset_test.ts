@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
+import type { DataKind } from "../../config/algorithms.ts";
 import { MAX_DATA_LINE_BYTES } from "../../data/jsonl.ts";
 import { readScenarios } from "../../data/scenario.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { checkDataset, type DatasetCheck, ROWS_BETWEEN_STARTS } from "./check_dataset.ts";
-import type { DatasetKind } from "./dataset_kind.ts";
 
 const SFT = '{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}';
 const PAIR = '{"prompt":"q","chosen":"a","rejected":"b"}';
@@ -13,7 +13,7 @@ const task = (id: string) => JSON.stringify({ id, user: "u" });
 /** Checks a text as a file. */
 async function check(
   text: string | Uint8Array<ArrayBuffer>,
-  kind: DatasetKind | "auto" = "auto",
+  kind: DataKind | "auto" = "auto",
 ): Promise<DatasetCheck> {
   let found: DatasetCheck;
   await withFolder(async (folder) => {

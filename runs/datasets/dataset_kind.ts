@@ -3,13 +3,10 @@
 import { DATA_KINDS, type DataKind } from "../../config/algorithms.ts";
 
 /** What the rows of a dataset may be: the data of an algorithm. */
-export const DATASET_KINDS: readonly DatasetKind[] = DATA_KINDS.map(({ kind }) => kind);
-
-/** A kind of {@link DATASET_KINDS}. */
-export type DatasetKind = DataKind;
+export const DATASET_KINDS: readonly DataKind[] = DATA_KINDS.map(({ kind }) => kind);
 
 /** The kind whose fields a row has; the last one if it has those of several, null if it has those of none. */
-export function kindOfRow(row: Record<string, unknown>): DatasetKind | null {
+export function kindOfRow(row: Record<string, unknown>): DataKind | null {
   const found = DATA_KINDS.findLast(({ fields }) =>
     fields.some((names) => names.every((name) => Object.hasOwn(row, name)))
   );

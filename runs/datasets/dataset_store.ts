@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
+import type { DataKind } from "../../config/algorithms.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { type Clock, timestamp } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
@@ -14,7 +15,7 @@ import { newId } from "../../core/ids.ts";
 import type { LineStart } from "../../data/jsonl.ts";
 import { archiveName } from "./archive_names.ts";
 import type { DatasetCheck } from "./check_dataset.ts";
-import { DATASET_KINDS, type DatasetKind } from "./dataset_kind.ts";
+import { DATASET_KINDS } from "./dataset_kind.ts";
 
 /** The facts about a dataset. */
 export const datasetCardSchema = z.strictObject({
@@ -58,7 +59,7 @@ export interface DatasetStoreOptions {
   clock: Clock;
   /** Reads a complete file. @throws {ServiceError} */
   check: (
-    request: { path: string; kind: DatasetKind | "auto"; size_bytes: number },
+    request: { path: string; kind: DataKind | "auto"; size_bytes: number },
     signal: AbortSignal,
   ) => Promise<DatasetCheck>;
   /** Receives the ids of folders whose card cannot be read; they are not listed. */
@@ -69,7 +70,7 @@ export interface Upload {
   stream: ReadableStream<Uint8Array>;
   /** Absent: the id. */
   name?: string | undefined;
-  kind: DatasetKind | "auto";
+  kind: DataKind | "auto";
   /** Aborts the upload. */
   signal: AbortSignal;
 }

@@ -1,9 +1,9 @@
 /** The job that shows rows of a dataset as training reads them. */
 
+import type { DataKind } from "../../config/algorithms.ts";
 import type { LineStart } from "../../data/jsonl.ts";
 import { parseObject } from "../../data/jsonl.ts";
 import { rowsOfKind } from "../algorithms/registry.ts";
-import type { DatasetKind } from "./dataset_kind.ts";
 import { DATASET_NAME, datasetLines, problemOf } from "./dataset_lines.ts";
 
 /** Of a longer row only the beginning of its text is shown. */
@@ -17,7 +17,7 @@ const MAX_PAGE_CHARS = 4 << 20;
 
 export interface PreviewRequest {
   path: string;
-  kind: DatasetKind | null;
+  kind: DataKind | null;
   /** The first line to show. */
   line: number;
   from: LineStart;

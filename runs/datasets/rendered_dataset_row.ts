@@ -1,5 +1,6 @@
 /** Rows of a dataset as training would see them: the same renderers, cut and masks. */
 
+import type { DataKind } from "../../config/algorithms.ts";
 import { defaultCtx } from "../../config/check/derive.ts";
 import type { CheckedFile } from "../../core/regular_file.ts";
 import type { JsonLine } from "../../data/jsonl.ts";
@@ -7,7 +8,6 @@ import { openGguf } from "../../trainer/formats/gguf.ts";
 import { rowsOfKind } from "../algorithms/registry.ts";
 import type { RowSequence } from "../algorithms/row_kind.ts";
 import { loadModelParts, type ModelParts } from "../session/model_parts.ts";
-import type { DatasetKind } from "./dataset_kind.ts";
 import { DATASET_NAME } from "./dataset_lines.ts";
 
 /** A model whose tokenizer and template are used. */
@@ -20,7 +20,7 @@ export interface ModelRequest {
 
 /** What {@link renderDatasetRow} needs besides the row. */
 export interface RowRenderer {
-  kind: DatasetKind;
+  kind: DataKind;
   parts: ModelParts;
   ctx: number;
 }
@@ -31,7 +31,7 @@ let last: { key: string; parts: Promise<ModelParts> } | null = null;
 /** @throws {ServiceError} `path_not_found`, `format_invalid`, `not_built`, `template_failed`. */
 export async function rowRenderer(
   { model, ctx, template_variables }: ModelRequest,
-  kind: DatasetKind,
+  kind: DataKind,
 ): Promise<RowRenderer> {
   const { mtime, size } = await Deno.stat(model.path);
   const key = JSON.stringify([model, mtime, size, template_variables]);

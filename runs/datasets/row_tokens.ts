@@ -1,15 +1,15 @@
 /** The job that shows a row's tokens as they would be trained. */
 
+import type { DataKind } from "../../config/algorithms.ts";
 import type { LineStart } from "../../data/jsonl.ts";
 import type { TokenOrigin } from "../../trainer/tokenizer/renderer.ts";
 import type { RowSequence } from "../algorithms/row_kind.ts";
-import type { DatasetKind } from "./dataset_kind.ts";
 import { datasetLine } from "./dataset_lines.ts";
 import { type ModelRequest, renderDatasetRow, rowRenderer } from "./rendered_dataset_row.ts";
 
 export interface RowTokensRequest extends ModelRequest {
   path: string;
-  kind: DatasetKind;
+  kind: DataKind;
   line: number;
   from: LineStart;
   /** The first token to return. */

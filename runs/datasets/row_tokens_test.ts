@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { DataKind } from "../../config/algorithms.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { checkedFile } from "../../core/regular_file.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -7,7 +8,6 @@ import { readSftRows } from "../algorithms/sft/sft_rows.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { promptMessages } from "../../agent/rollout/scheduler.ts";
 import { chatOf, loadModelParts } from "../session/model_parts.ts";
-import type { DatasetKind } from "./dataset_kind.ts";
 import { previewRows } from "./preview_rows.ts";
 import { type RowToken, rowTokens } from "./row_tokens.ts";
 import { TOKENIZE_SECONDS, tokenizeDataset } from "./tokenize_dataset.ts";
@@ -25,7 +25,7 @@ const pair = { prompt: [user("hi")], chosen: [says("yes")], rejected: [says("no,
 /** All tokens of a row. */
 async function tokensOf(
   rows: readonly object[],
-  kind: DatasetKind,
+  kind: DataKind,
   more: { line?: number; ctx?: number } = {},
 ) {
   let tokens: RowToken[] = [];

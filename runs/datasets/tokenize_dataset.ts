@@ -1,8 +1,8 @@
 /** The job that measures how long the rows of a dataset are in tokens. */
 
+import type { DataKind } from "../../config/algorithms.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { type LineProblem, MAX_REPORTED_PROBLEMS } from "../../data/problems.ts";
-import type { DatasetKind } from "./dataset_kind.ts";
 import { datasetLines, problemOf } from "./dataset_lines.ts";
 import { type ModelRequest, renderDatasetRow, rowRenderer } from "./rendered_dataset_row.ts";
 
@@ -17,7 +17,7 @@ const FIRST_BIN_TOKENS = 64;
 
 export interface TokenizeRequest extends ModelRequest {
   path: string;
-  kind: DatasetKind;
+  kind: DataKind;
 }
 
 /** The lengths of rows in tokens. A row's length is that of its longest sequence, which `ctx` must hold. */

@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { stringify } from "smol-toml";
+import { isJsonObject } from "../../core/json.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
 import { checkRunConfig } from "../../config/check/load.ts";
@@ -21,9 +22,7 @@ export function flattenConfig(config: unknown, prefix = ""): Map<string, unknown
   for (const [key, value] of Object.entries(config as Table).sort(([a], [b]) => a < b ? -1 : 1)) {
     if (value === undefined) continue;
     const path = prefix === "" ? key : `${prefix}.${key}`;
-    if (
-      typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0
-    ) {
+    if (isJsonObject(value) && Object.keys(value).length > 0) {
       for (const [inner, leaf] of flattenConfig(value, path)) leaves.set(inner, leaf);
     } else leaves.set(path, value);
   }

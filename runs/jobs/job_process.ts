@@ -62,7 +62,7 @@ async function peakBytes(pid: number): Promise<number | null> {
 }
 
 /** Why a process was killed. */
-type Ended = "seconds" | "memory_bytes" | "left" | "answer";
+type Ended = "seconds" | "memory_bytes" | "cancelled" | "answer";
 
 export class JobProcess {
   readonly #child: Deno.ChildProcess;
@@ -92,7 +92,7 @@ export class JobProcess {
     { doing, limits, signal }: { doing: string; limits: JobLimits; signal: AbortSignal },
   ): Promise<JobAnswerLine> {
     signal.throwIfAborted();
-    const cancel = () => this.#kill("left");
+    const cancel = () => this.#kill("cancelled");
     signal.addEventListener("abort", cancel, { once: true });
     const timer = setTimeout(() => this.#kill("seconds"), limits.seconds * 1000);
     const watch = this.#watchMemory();
@@ -111,7 +111,7 @@ export class JobProcess {
 
   /** Ends the process, and resolves when it is gone. */
   async close(): Promise<void> {
-    this.#kill("left");
+    this.#kill("cancelled");
     await this.#stdin.close().catch(() => {});
     await this.#answers.cancel().catch(() => {});
     await this.#stderr;
@@ -162,7 +162,7 @@ export class JobProcess {
   async #failure(doing: string, limits: JobLimits, signal: AbortSignal): Promise<unknown> {
     const { code, signal: by } = await this.#child.status;
     const stderr = await this.#stderr;
-    if (this.#killed === "left") return signal.reason ?? cancelled(doing);
+    if (this.#killed === "cancelled") return signal.reason ?? cancelled(doing);
     // V8 ends the process itself when its heap is full.
     const is_full = /heap out of memory|Fatal JavaScript/.test(stderr) || by === "SIGTRAP" || code === 133;
     if (this.#killed === "seconds") return limitError(doing, "seconds", limits);

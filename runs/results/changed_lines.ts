@@ -27,10 +27,10 @@ const SLICE_BYTES = 1 << 15;
 const NOTHING: Measured = { end: { text: 0, shown: 0 }, places: [] };
 
 /**
- * Remembers the sizes of changed texts, because all of a text has to be read to know one. Of a file that grows only what
+ * Remembers the sizes of changed texts and places in them, because all of a text has to be read to know one. Of a file that grows only what
  * is new is read. Who asks for a text that is being read waits for that.
  */
-export class KnownSizes {
+export class MeasuredTexts {
   readonly #known = new Map<string, Promise<Measured>>();
   readonly #most: number;
 
@@ -81,10 +81,10 @@ async function measure(
  */
 export async function changedLines(
   content: Content,
-  { show, shown_as, sizes }: { show: ShowLine; shown_as: string; sizes: KnownSizes },
+  { show, shown_as, measured_texts }: { show: ShowLine; shown_as: string; measured_texts: MeasuredTexts },
 ): Promise<Content> {
   const version = `${content.version}-${shown_as}`;
-  const { end: { shown: size_bytes }, places } = await sizes.of(content, async function* (from) {
+  const { end: { shown: size_bytes }, places } = await measured_texts.of(content, async function* (from) {
     for await (const { end } of changedPieces(content, { show, from })) yield end;
   });
   return {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { changedLines, KnownSizes } from "./changed_lines.ts";
+import { changedLines, MeasuredTexts } from "./changed_lines.ts";
 import { type Content, textContent } from "./content.ts";
 
 /** A content that is read in pieces of a few bytes, and remembers which parts. */
@@ -32,7 +32,7 @@ Deno.test("all and any part of changed lines, wherever the pieces are cut", asyn
     const changed = await changedLines(inPieces(TEXT, bytes).content, {
       show,
       shown_as: "x",
-      sizes: new KnownSizes(),
+      measured_texts: new MeasuredTexts(),
     });
     const expected = new TextEncoder().encode(CHANGED);
     assert.equal(changed.size_bytes, expected.length);
@@ -42,29 +42,34 @@ Deno.test("all and any part of changed lines, wherever the pieces are cut", asyn
       assert.deepEqual(part, expected.slice(start, end));
     }
   }
-  const empty = await changedLines(inPieces("", 1).content, { show, shown_as: "x", sizes: new KnownSizes() });
+  const empty = await changedLines(inPieces("", 1).content, {
+    show,
+    shown_as: "x",
+    measured_texts: new MeasuredTexts(),
+  });
   assert.deepEqual([empty.size_bytes, await read(empty)], [0, ""]);
 });
 
 Deno.test("the size of a version is counted once, and its version differs from that of the file", async () => {
-  const { content, reads } = inPieces(TEXT, 10), sizes = new KnownSizes(1);
-  const first = await changedLines(content, { show, shown_as: "x", sizes });
-  const again = await changedLines(content, { show, shown_as: "x", sizes });
+  const { content, reads } = inPieces(TEXT, 10), measured_texts = new MeasuredTexts(1);
+  const first = await changedLines(content, { show, shown_as: "x", measured_texts });
+  const again = await changedLines(content, { show, shown_as: "x", measured_texts });
   assert.deepEqual([reads(), first.size_bytes === again.size_bytes], [1, true]);
-  const other = await changedLines(content, { show, shown_as: "y", sizes });
+  const other = await changedLines(content, { show, shown_as: "y", measured_texts });
   assert.equal(new Set([content, first, other].map(({ version }) => version)).size, 3);
   assert.equal(first.modified_ms, 5);
   // Another version takes the only place.
-  await changedLines({ ...content, version: "w" }, { show, shown_as: "x", sizes });
-  await changedLines(content, { show, shown_as: "x", sizes });
+  await changedLines({ ...content, version: "w" }, { show, shown_as: "x", measured_texts });
+  await changedLines(content, { show, shown_as: "x", measured_texts });
   assert.equal(reads(), 3);
 });
 
 Deno.test("of a file that grows only the new lines are read, and once for all who ask", async () => {
-  const sizes = new KnownSizes(), text = "abc\né\n", grown = `${text}aé\n`;
+  const measured_texts = new MeasuredTexts(), text = "abc\né\n", grown = `${text}aé\n`;
   const [one, two] = [text, grown].map((text) => inPieces(text, 2)) as [Pieces, Pieces];
   const sizeOf = async ({ content }: Pieces, version: string) =>
-    (await changedLines({ ...content, version, grows: "file" }, { show, shown_as: "x", sizes })).size_bytes;
+    (await changedLines({ ...content, version, grows: "file" }, { show, shown_as: "x", measured_texts }))
+      .size_bytes;
   const bytes = (text: string) => new TextEncoder().encode(text).length;
   const shown = bytes("bc\nééé\n"), more = bytes("ééé\n");
   assert.deepEqual(await Promise.all([sizeOf(one, "1"), sizeOf(one, "1")]), [shown, shown]);
@@ -81,11 +86,11 @@ Deno.test("a part of a long text is read from a place shortly before it, and oth
     "",
   );
   const expected = new TextEncoder().encode(text.split("\n").map(show).join("\n"));
-  const { content, parts } = inPieces(text, 1 << 18), sizes = new KnownSizes();
+  const { content, parts } = inPieces(text, 1 << 18), measured_texts = new MeasuredTexts();
   let turns = 0, is_done = false;
   const turn = () => is_done || (turns++, setTimeout(turn, 0));
   turn();
-  const changed = await changedLines(content, { show, shown_as: "x", sizes });
+  const changed = await changedLines(content, { show, shown_as: "x", measured_texts });
   is_done = true;
   // Each 32 KiB of lines is a piece of work; half of them is enough to say so.
   assert.ok(turns >= content.size_bytes / (1 << 16), `${turns} turns for ${content.size_bytes} bytes`);
@@ -102,14 +107,14 @@ Deno.test("a part of a long text is read from a place shortly before it, and oth
 });
 
 Deno.test("a text that could not be read is read again", async () => {
-  const sizes = new KnownSizes(), { content, parts } = inPieces(TEXT, 10);
+  const measured_texts = new MeasuredTexts(), { content, parts } = inPieces(TEXT, 10);
   const broken: Content = {
     ...content,
     read: () => {
       throw new Error("gone");
     },
   };
-  await assert.rejects(changedLines(broken, { show, shown_as: "x", sizes }), /gone/);
-  const { size_bytes } = await changedLines(content, { show, shown_as: "x", sizes });
+  await assert.rejects(changedLines(broken, { show, shown_as: "x", measured_texts }), /gone/);
+  const { size_bytes } = await changedLines(content, { show, shown_as: "x", measured_texts });
   assert.deepEqual([size_bytes, parts.length], [new TextEncoder().encode(CHANGED).length, 1]);
 });

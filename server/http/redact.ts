@@ -104,7 +104,7 @@ export class Redactor {
       );
       if (pointer !== undefined) return pointer + this.text(found.slice(pointer.length), pointers);
       const path = withoutEnd(found);
-      return ROUTE.test(path) ? found : this.#short(path) + found.slice(path.length);
+      return ROUTE.test(path) ? found : this.#shorten(path) + found.slice(path.length);
     });
     return plain(short);
   }
@@ -123,7 +123,7 @@ export class Redactor {
 
   /** A value that is nothing but a path. A relative one is unchanged. */
   path(value: string): string {
-    return /^[/~]/.test(value) ? this.#short(value) : value;
+    return /^[/~]/.test(value) ? this.#shorten(value) : value;
   }
 
   /** All texts in a value, as prose or as output of a program. */
@@ -151,10 +151,10 @@ export class Redactor {
     };
   }
 
-  #short(path: string): string {
-    const whole = plain(path);
-    this.#remember(whole);
-    return `<path>/${whole.split("/").findLast((part) => part !== "") ?? ""}`;
+  #shorten(path: string): string {
+    const unmarked = plain(path);
+    this.#remember(unmarked);
+    return `<path>/${unmarked.split("/").findLast((part) => part !== "") ?? ""}`;
   }
 
   #remember(path: string): void {

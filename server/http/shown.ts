@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { isJsonObject } from "../../core/json.ts";
 import { describeKeys } from "../../config/describe.ts";
 import type { TextKind } from "../../config/text/text_kinds.ts";
 import type { Redactor } from "./redact.ts";
@@ -12,9 +13,6 @@ import type { Redactor } from "./redact.ts";
 type Show = (value: unknown, redactor: Redactor) => unknown;
 
 const showProse: Show = (value, redactor) => redactor.deep(value);
-
-const isTable = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 let path_keys: ReadonlySet<string> | null = null;
 
@@ -27,7 +25,7 @@ function isPathKey(key: string): boolean {
 function showConfig(value: unknown, redactor: Redactor, key = ""): unknown {
   if (typeof value === "string") return isPathKey(key) ? redactor.path(value) : value;
   if (Array.isArray(value)) return value.map((inner) => showConfig(inner, redactor, `${key}[]`));
-  if (!isTable(value)) return value;
+  if (!isJsonObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [
       name,
@@ -79,7 +77,7 @@ function newShowOf(schema: z.ZodType): Show | null {
 function showFields({ shape }: z.ZodObject): Show {
   const fields = new Map(Object.entries(shape).map(([name, field]) => [name, showOf(field as z.ZodType)]));
   return (value, redactor) => {
-    if (!isTable(value)) return showProse(value, redactor);
+    if (!isJsonObject(value)) return showProse(value, redactor);
     return Object.fromEntries(
       Object.entries(value).map(([name, inner]) => {
         const show = fields.has(name) ? fields.get(name)! : showProse;
@@ -109,7 +107,7 @@ function showEach(element: z.ZodType): Show | null {
 function showValues(of: z.ZodType): Show | null {
   const show = showOf(of);
   return show && ((value, redactor) => {
-    if (!isTable(value)) return showProse(value, redactor);
+    if (!isJsonObject(value)) return showProse(value, redactor);
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, show(inner, redactor)]));
   });
 }

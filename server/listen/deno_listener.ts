@@ -96,11 +96,11 @@ class Exchange {
     const { body, headers, status } = response, { log, clock, limits: { stall_ms } } = this.#options;
     const bytes = headers.get("content-length");
     if (!body || bytes !== null && Number(bytes) <= UNPACED_BYTES) return response;
-    const reader = body.getReader(), left = this.#disconnected.signal, slow = this.#slow.signal;
+    const reader = body.getReader(), disconnected = this.#disconnected.signal, slow = this.#slow.signal;
     let waiting = new AbortController(), cut = (_reason: unknown) => {};
     slow.addEventListener("abort", () => cut(slow.reason), { once: true });
     // Deno may drop a body without cancelling its stream. The wait for the client must end all the same.
-    left.addEventListener("abort", () => waiting.abort(), { once: true });
+    disconnected.addEventListener("abort", () => waiting.abort(), { once: true });
     const paced = new ReadableStream<Uint8Array<ArrayBuffer>>({
       start(controller) {
         cut = (reason) => {
@@ -116,10 +116,12 @@ class Exchange {
           controller.enqueue(value);
         } catch (error) {
           const reason = error instanceof Error ? error.stack ?? error.message : String(error);
-          if (!left.aborted) log({ level: "error", trace_id: headers.get("x-trace-id"), message: reason });
+          if (!disconnected.aborted) {
+            log({ level: "error", trace_id: headers.get("x-trace-id"), message: reason });
+          }
           throw error;
         }
-        if (left.aborted) return;
+        if (disconnected.aborted) return;
         waiting = new AbortController();
         clock.sleep(stall_ms, waiting.signal).then(() => cut(clientDisconnected()), () => {});
       },

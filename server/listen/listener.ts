@@ -53,7 +53,7 @@ export interface Listener {
 
 /** The reason of a signal that aborts because the client disconnected before it had the entire answer. */
 export function clientDisconnected(): DOMException {
-  return new DOMException("The client left", "AbortError");
+  return new DOMException("The client disconnected", "AbortError");
 }
 
 /** The error of a body whose client is too slow. */

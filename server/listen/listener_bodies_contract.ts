@@ -76,9 +76,9 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
 
   "an answer is produced at its client's pace, and ends when the client leaves": async (withRoutes) => {
     const { state, stream } = chunks(MANY);
-    const left = Promise.withResolvers<void>();
+    const disconnected = Promise.withResolvers<void>();
     const big = bytesRoute("/x", (request) => {
-      request.signal.addEventListener("abort", () => left.resolve());
+      request.signal.addEventListener("abort", () => disconnected.resolve());
       return stream;
     });
     await withRoutes([big], async (address, logged) => {
@@ -87,7 +87,7 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
       // The reads are limited by what the client has read plus the buffers of the sockets.
       await connection.read(new Uint8Array(65_536));
       connection.close();
-      await Promise.all([state.cancelled.promise, left.promise]);
+      await Promise.all([state.cancelled.promise, disconnected.promise]);
       assert.ok(state.pulled < MANY, `${state.pulled} chunks were made for a client that read one`);
       assert.deepEqual(logged, []);
     });
@@ -141,12 +141,12 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
 
   "a client that leaves before its answer starts ends the work": async (withRoutes) => {
     const started = Promise.withResolvers<void>();
-    const left = Promise.withResolvers<void>();
+    const disconnected = Promise.withResolvers<void>();
     const waits = bytesRoute("/x", async (request, body) => {
       await new Response(body).text();
-      request.signal.addEventListener("abort", () => left.resolve());
+      request.signal.addEventListener("abort", () => disconnected.resolve());
       started.resolve();
-      await left.promise;
+      await disconnected.promise;
       return "";
     });
     await withRoutes([waits], async (address, logged) => {
@@ -155,7 +155,7 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
       await connection.write(CHUNK.subarray(0, 4));
       await started.promise;
       connection.close();
-      await left.promise;
+      await disconnected.promise;
       assert.deepEqual(logged, []);
     });
   },
@@ -184,9 +184,9 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
   },
 
   "a body that keeps its pace takes any time, and one that then stops is cut off": async (withRoutes) => {
-    const clock = new ManualClock(), left = Promise.withResolvers<void>();
+    const clock = new ManualClock(), disconnected = Promise.withResolvers<void>();
     const echo = bytesRoute("/x", (request, body) => {
-      request.signal.addEventListener("abort", () => left.resolve());
+      request.signal.addEventListener("abort", () => disconnected.resolve());
       return body;
     });
     await withRoutes([echo], async (address, logged) => {
@@ -200,7 +200,7 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
         await readUntil(end);
       }
       await whileWaiting(clock, 25_000);
-      await left.promise;
+      await disconnected.promise;
       assert.deepEqual([logged, clock.sleeping], [[], 0]);
     }, clock);
   },

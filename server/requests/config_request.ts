@@ -1,5 +1,6 @@
 /** Reads the body of a plan or a run as a configuration, with all problems of its form. */
 
+import { isJsonObject } from "../../core/json.ts";
 import { objectiveIds, objectivePlaces } from "../../config/check/catalogue_tables.ts";
 import { checkTree } from "../../config/check/check_tree.ts";
 import type { Finding } from "../../config/check/issues.ts";
@@ -81,8 +82,7 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const request = { ...head, ...expanded, recipe: { allow, limits }, forms };
   // The keys that a wrong field sets are not known.
   const unknown = [...wrong].flatMap(keysOfField);
-  const is_object = typeof value === "object" && value !== null && !Array.isArray(value);
-  const rest = !is_object ? [] : formProblems(request, { is_partial: !is_complete, unknown })
+  const rest = !isJsonObject(value) ? [] : formProblems(request, { is_partial: !is_complete, unknown })
     .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer));
   return { request, errors: [...form.errors, ...rest] };
 }

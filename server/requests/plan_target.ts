@@ -23,8 +23,9 @@ function budgetBytes(
 }
 
 /**
- * The device that a run takes. Without one, that which plans assume; where there is only a GPU, that, also for a run that
- * asks for a software adapter.
+ * The device for which a run is planned: a software adapter if the run asks for one and the machine has one, else the
+ * machine's first device. For a machine without devices it is the assumed one, as a software adapter if the run asks for
+ * that.
  */
 async function deviceFor(
   is_software: boolean,

@@ -7,6 +7,7 @@ import {
   type CatalogueList,
   type RecipeObjective,
 } from "../../config/check/catalogue_tables.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
 import { algorithmKeys, ALGORITHMS } from "../../config/algorithms.ts";
@@ -37,7 +38,7 @@ const catalogueId = (list: CatalogueList) =>
 
 /** An object whose keys are checked later. `z.record` would silently drop `__proto__`. */
 const keys = () =>
-  z.unknown().refine((value) => typeof value === "object" && value !== null && !Array.isArray(value), {
+  z.unknown().refine(isJsonObject, {
     error: "must be an object",
   }).transform((value) => value as Record<string, unknown>).meta({ type: "object" });
 

@@ -79,12 +79,12 @@ function packed(files: readonly PackedFile[], { checksums }: Services): Content 
 async function linesContent<T extends Content | null>(
   content: T,
   schema: z.ZodType | null,
-  { newRedactor, sizes }: Services,
+  { newRedactor, measured_texts }: Services,
 ): Promise<Content | T> {
   const redactor = newRedactor();
   if (!content || !redactor) return content;
   const show = (line: string) => schema ? shownLine(line, schema, redactor) : redactor.text(line);
-  return await changedLines(content, { show, shown_as: redactor.version, sizes });
+  return await changedLines(content, { show, shown_as: redactor.version, measured_texts });
 }
 
 async function trajectoriesContent(directory: string, services: Services): Promise<Content | null> {

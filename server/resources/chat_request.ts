@@ -9,7 +9,7 @@ import {
   type ToolDefinition,
 } from "../../core/chat.ts";
 import { anyObject, chatToolCallSchema, toolSchema } from "../../core/chat_schema.ts";
-import { parseJson } from "../../core/json.ts";
+import { isJsonObject, parseJson } from "../../core/json.ts";
 import { type ChatRequest, MAX_CHOICES } from "../../runs/chat/chat_request.ts";
 
 /** The most stop texts, and the most characters of one. */
@@ -28,8 +28,7 @@ const name = z.string().min(1).max(64).optional();
 
 function isArguments(text: string): boolean {
   try {
-    const value = parseJson(text.trim() === "" ? "{}" : text);
-    return typeof value === "object" && value !== null && !Array.isArray(value);
+    return isJsonObject(parseJson(text.trim() === "" ? "{}" : text));
   } catch {
     return false;
   }

@@ -1,11 +1,12 @@
 /** Uploaded datasets. */
 
 import { z } from "zod";
+import type { DataKind } from "../../config/algorithms.ts";
 import { templateVariablesSchema } from "../../config/sections/fields.ts";
 import { LIMITS } from "../../config/sections/limits.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
-import { DATASET_KINDS, type DatasetKind } from "../../runs/datasets/dataset_kind.ts";
+import { DATASET_KINDS } from "../../runs/datasets/dataset_kind.ts";
 import { type DatasetCard, datasetCardSchema } from "../../runs/datasets/dataset_store.ts";
 import { jobOn } from "../resources/job_problems.ts";
 import { jsonValue } from "../http/json_value.ts";
@@ -41,7 +42,7 @@ async function reading<T>(
 }
 
 /** The kind, for routes that render rows. @throws {Problem} `invalid-request`. */
-function kindOf({ kind }: DatasetCard): DatasetKind {
+function kindOf({ kind }: DatasetCard): DataKind {
   if (kind) return kind;
   const message = "is a dataset without a kind: no row has the fields of one";
   throw invalidRequest([{ pointer: "/path/id", code: "invalid_value", message }]);

@@ -10,7 +10,7 @@ import type { Serving } from "../../runs/serving/serving.ts";
 import type { PlanTarget } from "../../runs/plan/plan.ts";
 import type { ModelFiles } from "../sources/model_files.ts";
 import type { Checksums } from "../../runs/results/content.ts";
-import type { KnownSizes } from "../../runs/results/changed_lines.ts";
+import type { MeasuredTexts } from "../../runs/results/changed_lines.ts";
 import type { Links } from "../access/links.ts";
 import type { Redactor } from "../http/redact.ts";
 import type { OpenApiDocument } from "./openapi_schema.ts";
@@ -52,7 +52,7 @@ export interface Services {
   /** The checksums of files that are packed for download. */
   checksums: Checksums;
   /** The sizes of files from which the machine's paths are removed. */
-  sizes: KnownSizes;
+  measured_texts: MeasuredTexts;
   /** The OpenAPI document of this server's routes. */
   openApi(): OpenApiDocument;
   /** Runs long or hostile work outside of this thread. */

@@ -8,7 +8,7 @@ import { Counter, type Family, Histogram } from "./exposition.ts";
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
 
 /** The status, in logs and metrics, of a request whose client disconnected before the answer; nginx uses the same. */
-export const CLIENT_LEFT = 499;
+export const CLIENT_DISCONNECTED = 499;
 
 /** The name in metrics of all paths that have no route. */
 const NO_ROUTE = "none";
@@ -31,7 +31,7 @@ interface Begun {
 }
 
 /** How an answer ended: it was sent completely, the client disconnected, or it failed before its end. */
-type Ended = "complete" | "left" | "failed";
+type Ended = "complete" | "disconnected" | "failed";
 
 type Body = ReadableStream<Uint8Array<ArrayBuffer>>;
 
@@ -50,7 +50,7 @@ export class WatchedRequest {
 
   /** Ends the request with an answer that has a body of bytes, or no body. */
   sends(status: number, bytes: number): void {
-    this.#end({ status, bytes, ended: status === CLIENT_LEFT ? "left" : "complete" });
+    this.#end({ status, bytes, ended: status === CLIENT_DISCONNECTED ? "disconnected" : "complete" });
   }
 
   /** Watches an answer whose body is a stream. The request ends with the stream. */
@@ -74,7 +74,7 @@ export class WatchedRequest {
         }
       },
       async cancel(reason) {
-        end("left");
+        end("disconnected");
         await reader.cancel(reason);
       },
     }, { highWaterMark: 0 });
@@ -166,7 +166,8 @@ export class RequestWatch {
       {
         name: "svc_http_requests_total",
         type: "counter",
-        help: "Requests whose answer has ended, by method, route and status; 499: the client left before it.",
+        help:
+          "Requests whose answer has ended, by method, route and status; 499: the client disconnected before it.",
         samples: this.#counts.samples(),
       },
       {

@@ -84,7 +84,7 @@ Deno.test("the line of a stream comes at its end, and says how that was", async 
   await assert.rejects((await open()).bytes(), { message: "the file is gone" });
   assert.deepEqual(
     requests.map(({ level, status, bytes, ended }) => [level, status, bytes, ended]),
-    [["info", 200, 30, "complete"], ["info", 200, 10, "left"], ["error", 200, 0, "failed"]],
+    [["info", 200, 30, "complete"], ["info", 200, 10, "disconnected"], ["error", 200, 0, "failed"]],
   );
 });
 
@@ -99,7 +99,7 @@ Deno.test("a client that leaves before its answer counts as 499, and a failure o
   await app.handle(...testRequest("/v1/waits", { signal: leave.signal }));
   await app.handle(...testRequest("/v1/fails"));
   assert.deepEqual(requests.map(({ level, status, ended }) => [level, status, ended]), [
-    ["info", 499, "left"],
+    ["info", 499, "disconnected"],
     ["error", 500, "complete"],
   ]);
 });

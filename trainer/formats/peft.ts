@@ -3,6 +3,7 @@
 import { basename, dirname, join } from "node:path";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { ignoreMissing, partialPath, writeFileAtomic } from "../../core/files.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { LORA_TARGETS, type LoraTarget, peftModule } from "../../core/lora_targets.ts";
 import { assertReadBack } from "./adapter.ts";
 import {
@@ -197,7 +198,7 @@ async function readConfig(path: string): Promise<{ rank: number; alpha: number }
     const code = error instanceof Deno.errors.NotFound ? "path_not_found" : "format_invalid";
     throw new ServiceError(code, `Cannot read ${path}: ${(error as Error).message}`, { path });
   }
-  if (typeof config !== "object" || config === null) throw formatError(path, "it is not a JSON object");
+  if (!isJsonObject(config)) throw formatError(path, "it is not a JSON object");
   if (config.peft_type !== "LORA") throw formatError(path, `its peft_type is ${config.peft_type}, not LORA`);
   for (const key of ["use_rslora", "use_dora", "rank_pattern", "alpha_pattern", "modules_to_save"]) {
     const value = config[key];

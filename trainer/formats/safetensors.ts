@@ -1,5 +1,6 @@
 /** Reads and writes safetensors files: a JSON header, then the tensors' bytes without gaps. */
 
+import { isJsonObject } from "../../core/json.ts";
 import { assert } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import { alignedBytes } from "../../core/float16.ts";
@@ -130,7 +131,7 @@ function parseHeader(path: string, bytes: Uint8Array, data_bytes: number) {
   } catch (error) {
     throw formatError(path, `its header is not JSON: ${(error as Error).message}`);
   }
-  if (!isRecord(header)) throw formatError(path, "its header is not a JSON object");
+  if (!isJsonObject(header)) throw formatError(path, "its header is not a JSON object");
   const twice = duplicateKey(text);
   if (twice !== null) throw formatError(path, `the key ${twice} occurs twice in its header`);
   const metadata = new Map<string, string>(), listed: ListedTensor[] = [];
@@ -139,7 +140,7 @@ function parseHeader(path: string, bytes: Uint8Array, data_bytes: number) {
       listed.push(parseEntry(path, name, value));
       continue;
     }
-    if (!isRecord(value)) throw formatError(path, "its __metadata__ is not an object");
+    if (!isJsonObject(value)) throw formatError(path, "its __metadata__ is not an object");
     for (const [key, entry] of Object.entries(value)) {
       if (typeof entry !== "string") {
         throw formatError(path, `the value of ${key} in its __metadata__ is no string`);
@@ -163,7 +164,7 @@ function parseEntry(path: string, name: string, value: unknown): ListedTensor {
   const fail = (reason: string): never => {
     throw formatError(path, `the tensor ${name} ${reason}`, { tensor: name });
   };
-  if (!isRecord(value)) return fail("is not described by an object");
+  if (!isJsonObject(value)) return fail("is not described by an object");
   const { dtype, shape, data_offsets } = value;
   if (typeof dtype !== "string" || !Object.hasOwn(ITEM_BYTES, dtype)) {
     return fail(`has the unknown type ${dtype}`);
@@ -180,10 +181,6 @@ function parseEntry(path: string, name: string, value: unknown): ListedTensor {
 
 function byteCount(dtype: SafetensorsType, shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, ITEM_BYTES[dtype]);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isSizes(value: unknown): value is number[] {

@@ -1,5 +1,6 @@
 /** What the subschemas that hold at one place of a value ask for together. */
 
+import { isJsonObject } from "../../core/json.ts";
 import { schemaError } from "./limits.ts";
 import { NUMBER_FORMATS, STRING_FORMATS } from "./formats.ts";
 import type { NumberRules } from "./numbers.ts";
@@ -189,9 +190,7 @@ export function canonical(value: unknown): string {
   return JSON.stringify(
     value,
     (_, item) =>
-      typeof item === "object" && item !== null && !Array.isArray(item)
-        ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => a < b ? -1 : 1))
-        : item,
+      isJsonObject(item) ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => a < b ? -1 : 1)) : item,
   );
 }
 

@@ -1,13 +1,14 @@
 /** Collects the invalid lines of a data file into one error. */
 
 import { ServiceError } from "../core/errors.ts";
+import { Pauses } from "../core/pauses.ts";
 import { type JsonLine, readAllLines } from "./jsonl.ts";
 
 /** The number of invalid lines after which reading stops. */
 export const MAX_REPORTED_PROBLEMS = 20;
 
 /** The number of rows after which other work on the thread may run. */
-const ROWS_BETWEEN_BREATHS = 64;
+const ROWS_BETWEEN_PAUSES = 64;
 
 /** An invalid line and the reason. */
 export interface LineProblem {
@@ -33,7 +34,7 @@ export async function readRows<T>(
   { max_rows = Infinity, empty = "the file is empty" }: { max_rows?: number | undefined; empty?: string },
   read: (line: JsonLine) => T,
 ): Promise<T[]> {
-  const rows: T[] = [], problems: LineProblem[] = [];
+  const rows: T[] = [], problems: LineProblem[] = [], pauses = new Pauses(ROWS_BETWEEN_PAUSES);
   const collect = (error: unknown) => {
     if (!(error instanceof ServiceError) || error.code !== "data_invalid") throw error;
     problems.push({ line: Number(error.details.line ?? 0), message: error.message });
@@ -41,7 +42,7 @@ export async function readRows<T>(
   for await (const line of readAllLines(path)) {
     const seen = rows.length + problems.length;
     if (seen >= max_rows || problems.length >= MAX_REPORTED_PROBLEMS) break;
-    if ((seen + 1) % ROWS_BETWEEN_BREATHS === 0) await new Promise((resolve) => setTimeout(resolve));
+    await pauses.after(1);
     try {
       if ("error" in line) throw line.error;
       rows.push(read(line));

@@ -1,6 +1,7 @@
 /** Runs jobs in child processes with limits of time and memory (docs/decisions/jobs.md). */
 
 import { ServiceError } from "../../core/errors.ts";
+import { nextTurn } from "../../core/pauses.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { answerOf, cancelled, JobProcess } from "./job_process.ts";
 import {
@@ -116,7 +117,7 @@ export class JobPool implements JobRunner {
     }
     this.#idle = [];
     // The jobs that fail now end their processes after this turn of the event loop.
-    await new Promise((resolve) => setTimeout(resolve));
+    await nextTurn();
     await Promise.all(this.#ending);
   }
 

@@ -1,6 +1,7 @@
 /** Downloads whose lines are changed on the way, such as a log without the machine's paths. */
 
 import { Buffer } from "node:buffer";
+import { nextTurn } from "../../core/pauses.ts";
 import type { Content } from "./content.ts";
 
 /** Shows a line, without its end. */
@@ -117,7 +118,7 @@ async function* changedPieces(
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true }), encoder = new TextEncoder();
   let end = from, is_first = true;
   for await (const lines of slicesOf(content, from.text)) {
-    if (!is_first) await pause();
+    if (!is_first) await nextTurn();
     is_first = false;
     const bytes = encoder.encode(decoder.decode(lines).split("\n").map(show).join("\n"));
     end = { text: end.text + lines.length, shown: end.shown + bytes.length };
@@ -144,9 +145,4 @@ async function* slicesOf(content: Content, start: number): AsyncGenerator<Uint8A
 function sliceEnd(piece: Uint8Array, from: number): number {
   const last = piece.lastIndexOf(10, from + SLICE_BYTES - 1);
   return (last >= from ? last : piece.indexOf(10, from)) + 1;
-}
-
-/** Lets other work of the thread run. Between turns of `setImmediate` Deno leaves requests waiting for half a second. */
-function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 0));
 }

@@ -2,6 +2,7 @@
 
 import { ownSection, trainingData } from "../../config/check/own_section.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { nextTurn } from "../../core/pauses.ts";
 import { flattenConfig } from "../directory/config_identity.ts";
 import { effectOf } from "../directory/key_effects.ts";
 import type { EvaluationEvent } from "../record/event.ts";
@@ -91,15 +92,11 @@ function obstacle(before: Compared, after: Compared): string | null {
   return null;
 }
 
-/**
- * Compares the evaluations of two runs over their common examples.
- *
- * @param pause Lets other work of the thread run; called every few milliseconds.
- */
+/** Compares the evaluations of two runs over their common examples. Other work of the thread runs in between. */
 export async function compare(
   before: Compared,
   after: Compared,
-  { seed, pause }: { seed: number; pause: () => Promise<void> },
+  { seed }: { seed: number },
 ): Promise<Comparison> {
   const measured_differently = changedMeasures(before, after), refused = obstacle(before, after);
   const a = before.evaluation ? examplesOf(before.evaluation) : new Map<string, Example>();
@@ -123,9 +120,7 @@ export async function compare(
     metric,
     measured_differently,
     examples: counts,
-    difference: is_compared
-      ? await paused(bootstrapSteps(pairs.a, pairs.b, { seed, ...bound }), pause)
-      : null,
+    difference: is_compared ? await paused(bootstrapSteps(pairs.a, pairs.b, { seed, ...bound })) : null,
     mcnemar: is_compared && is_rate ? { gained, lost, p_value: mcnemar(gained, lost).p_value } : null,
     outcomes,
     note: noteOf(refused, counts, measured_differently),
@@ -169,10 +164,10 @@ function noteOf(
   return notes.length > 0 ? notes.join(" ") : null;
 }
 
-async function paused<T>(steps: Generator<void, T>, pause: () => Promise<void>): Promise<T> {
+async function paused<T>(steps: Generator<void, T>): Promise<T> {
   while (true) {
     const { done, value } = steps.next();
     if (done) return value;
-    await pause();
+    await nextTurn();
   }
 }

@@ -2,8 +2,8 @@
 
 import { indexEntry, readLine, scanLines } from "../../agent/results/observed_file.ts";
 import { OBSERVE_INDEX, type ObservedUpdate } from "../../agent/results/observed.ts";
+import { Pauses } from "../../core/pauses.ts";
 import { openInside } from "./open_inside.ts";
-import { Pauses } from "./pauses.ts";
 
 /** Bytes of lines that are read without a pause. */
 const PAUSE_BYTES = 1 << 17;

@@ -1,8 +1,8 @@
 /** The scenarios of a run over its updates, from the index of the observe directory. */
 
 import type { IndexedGroup } from "../../agent/results/observed.ts";
+import { Pauses } from "../../core/pauses.ts";
 import type { IndexView } from "./observed_index.ts";
-import { Pauses } from "./pauses.ts";
 import type { ScenarioGroup, ScenarioView } from "./shapes.ts";
 
 type Rates = Omit<ScenarioGroup, "update" | "group" | "time" | "status" | "texts_kept">;

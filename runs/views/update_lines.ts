@@ -10,8 +10,8 @@ import {
   scanLines,
 } from "../../agent/results/observed_file.ts";
 import { updateFile } from "../../agent/results/observed.ts";
+import { Pauses } from "../../core/pauses.ts";
 import { openInside } from "./open_inside.ts";
-import { Pauses } from "./pauses.ts";
 
 /** The most lines of a file that are found; the rest counts as skipped. */
 export const MAX_LINES = 1 << 18;

@@ -19,7 +19,6 @@ import type { Services } from "../routing/services.ts";
 import type { Database } from "../store/database.ts";
 import { eventPlaces } from "../store/event_places.ts";
 import { rowsByUpdate, updateRange } from "../store/metric_rows.ts";
-import { pause } from "../store/run_index.ts";
 
 const MAX_RUNS = 8;
 
@@ -204,7 +203,7 @@ const compareRuns = route({
       comparisons.push({
         before: first!.id,
         after: other.id,
-        ...await compare(first!, other, { seed, pause }),
+        ...await compare(first!, other, { seed }),
       });
     }
     return json(200, {

@@ -1,9 +1,9 @@
 /** Reads metrics of runs from the index, a few events at a time, so that no answer delays others. */
 
+import { nextTurn } from "../../core/pauses.ts";
 import type { MetricRow, UpdateRange } from "../../runs/results/metric_series.ts";
 import type { Database } from "./database.ts";
 import { decodeValues } from "./metric_values.ts";
-import { pause } from "./run_index.ts";
 
 /** The events that are read at once. */
 const SLICE = 200;
@@ -99,7 +99,7 @@ class Reader {
       }
       if (rows.length < SLICE) return;
       key = keyOf(rows.at(-1)!);
-      await pause();
+      await nextTurn();
     }
   }
 

@@ -1,6 +1,7 @@
 /** Reads the logs of runs into the database, so that long ones are answered from an index. */
 
 import { doing } from "../../core/errors.ts";
+import { nextTurn } from "../../core/pauses.ts";
 import { linesFrom } from "../../runs/record/log_lines.ts";
 import type { LogEntry } from "../../runs/record/log_entry.ts";
 import { csvOf, type MetricRow } from "../../runs/results/metric_series.ts";
@@ -235,18 +236,13 @@ export class RunIndex {
       "(SELECT coalesce(min(seq), 0) + ? FROM metric_rows WHERE log = ?)";
     do {
       if (this.#is_stopped) return;
-      await pause();
+      await nextTurn();
     } while (this.#database.rebuildable(() => this.#database.run(part, log, REMOVED_SEQS, log)) > 0);
     this.#database.transaction(() => {
       this.#database.run("DELETE FROM event_places WHERE log = ?", log);
       this.#database.run("DELETE FROM logs WHERE log = ?", log);
     });
   }
-}
-
-/** Lets other work of this thread run. */
-export function pause(): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, 0));
 }
 
 /** Whether a line ends at this byte offset. */

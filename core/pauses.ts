@@ -1,5 +1,13 @@
 /** Pauses in long work. */
 
+/**
+ * Lets other work of the thread run. A timer, because between turns of `setImmediate` Deno leaves requests waiting for
+ * half a second.
+ */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
+}
+
 /** Pauses long work after a number of units, so that other work of the thread can run. */
 export class Pauses {
   #units = 0;
@@ -11,6 +19,6 @@ export class Pauses {
     this.#units += units;
     if (this.#units < this.every) return;
     this.#units = 0;
-    await new Promise((resolve) => setTimeout(resolve));
+    await nextTurn();
   }
 }

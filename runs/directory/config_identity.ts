@@ -6,10 +6,10 @@ import { isJsonObject } from "../../core/json.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { describeKeys } from "../../config/describe.ts";
 import { checkRunConfig } from "../../config/check/load.ts";
+import { effectOf } from "../../config/key_effects.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { openRegularFile } from "../../core/regular_file.ts";
-import { effectOf } from "./key_effects.ts";
 
 type Table = Record<string, unknown>;
 

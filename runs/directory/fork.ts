@@ -1,9 +1,9 @@
 /** What a fork inherits from its parent's checkpoint, and what it resets. */
 
+import { effectOf } from "../../config/key_effects.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { type Checkpoint, initialState, type TrainingState } from "./checkpoint.ts";
 import { changedKeys, type Identity } from "./config_identity.ts";
-import { effectOf } from "./key_effects.ts";
 import type { PlanWarning } from "../record/warning.ts";
 import type { RunDirectory } from "./run_directory.ts";
 

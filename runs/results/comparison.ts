@@ -2,9 +2,9 @@
 
 import { ownSection, trainingData } from "../../config/check/own_section.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { effectOf } from "../../config/key_effects.ts";
 import { nextTurn } from "../../core/pauses.ts";
 import { flattenConfig } from "../directory/config_identity.ts";
-import { effectOf } from "../directory/key_effects.ts";
 import type { EvaluationEvent } from "../record/event.ts";
 import { gainOf, type Objective, objectiveOf, OBJECTIVES } from "../record/objective.ts";
 import {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describeConfig, describeKeys } from "../../config/describe.ts";
+import { describeConfig, describeKeys } from "./describe.ts";
 import { coveringName, effectOf, KEY_EFFECTS } from "./key_effects.ts";
 
 const nameOf = (key: string) => key.replaceAll("[]", "").replaceAll(".<name>", "");

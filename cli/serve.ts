@@ -97,10 +97,12 @@ async function open(
   config: ServerConfig,
   { entry_url, log }: { entry_url: string; log: Log },
 ): Promise<Opened> {
-  const jobs = new JobPool({ entry_url }), conversations = `${config.data_dir}/conversations`;
-  const database = openDatabase(`${config.data_dir}/index.sqlite`, { clock: systemClock, log: log.line });
+  // A run's process reads files in this folder only by paths without links.
+  const data_dir = await Deno.realPath(config.data_dir), runs_folder = `${data_dir}/runs`;
+  const jobs = new JobPool({ entry_url }), conversations = `${data_dir}/conversations`;
+  const database = openDatabase(`${data_dir}/index.sqlite`, { clock: systemClock, log: log.line });
   const fleet = await Fleet.open({
-    folder: `${config.data_dir}/runs`,
+    folder: runs_folder,
     slots: config.max_concurrent_runs,
     max_queued: config.max_queued_runs,
     conversations,
@@ -114,7 +116,7 @@ async function open(
   const devices = { probeDevices: deviceProbe(entry_url), assumed_device: assumedDevice() };
   if (record) await makeRecordings(conversations);
   const serving = enabled && new Serving({
-    ...{ fleet, runs_folder: `${config.data_dir}/runs`, idle_seconds, clock: systemClock, log: log.line },
+    ...{ fleet, runs_folder, idle_seconds, clock: systemClock, log: log.line },
     recordings: record ? conversations : null,
     plan: servingPlanner(config, { jobs, ...devices }),
     svc: svcCommand(entry_url),

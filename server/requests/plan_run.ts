@@ -1,6 +1,6 @@
 /** The checks of a plan or a run in the contract's order, and the plan. */
 
-import { basename, extname } from "node:path";
+import { basename, extname, relative } from "node:path";
 import { stringify } from "smol-toml";
 import { DATA_KEYS } from "../../config/algorithms.ts";
 import { type AppliedCatalogue, applyCatalogue } from "../../config/check/catalogue.ts";
@@ -10,10 +10,11 @@ import { operatorsKeys, pathKeys, withoutCatalogue, withoutPaths } from "../../c
 import { isDatasetId } from "../../runs/datasets/dataset_store.ts";
 import { setKey, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorCode, ServiceError } from "../../core/errors.ts";
+import { isInside } from "../../core/real_path.ts";
 import type { CheckedFile } from "../../core/regular_file.ts";
 import type { PlanJobRequest, PlannedRequest, PlanRefusal } from "../../runs/plan/plan_request.ts";
 import { pointerOf } from "../http/issues.ts";
-import { clientData, clientFile, forbiddenPath } from "../access/paths.ts";
+import { clientData, clientFile, forbiddenPath, realRoots } from "../access/paths.ts";
 import { invalidRequest, Problem, type ProblemError, requestProblem } from "../http/problems.ts";
 import type { ProblemType } from "../http/problem_types.ts";
 import { ownPlaces } from "../resources/run_document.ts";
@@ -67,11 +68,13 @@ export async function planRunRequest(
     ? forkSources(shown.sources, { parent: fork.parent.sources, sets: request.sets })
     : shown.sources;
   const algorithm = planned.plan.config.run.algorithm;
+  const data_dir = await realRoots([services.config.data_dir]);
   return {
     name: request.name ?? defaultName(request.tree, algorithm),
     algorithm,
     planned: { ...planned, plan: { ...shown, sources } },
-    processConfig: (directory) => tomlOf(config, { settings: planned.settings, directory }),
+    processConfig: (directory) =>
+      tomlOf(placed(config, files, (real) => movable(real, { directory, data_dir })), planned.settings),
     fieldOf: (key) => heldPointer(request, key),
     fileProblem: (failure) => fileProblem(failure, context),
     unlocksWithin: async (vram_bytes) => {
@@ -154,20 +157,31 @@ async function namedResources(
   return { fork, files: found };
 }
 
-/** A configuration with the real paths of its files. */
-function placed(tree: Table, files: readonly NamedFile[]): Table {
+/** A configuration with the real paths of its files, or with what stands for them. */
+function placed(
+  tree: Table,
+  files: readonly NamedFile[],
+  pathFor: (real: string) => string = (real) => real,
+): Table {
   const copy = structuredClone(tree);
-  for (const { key, real } of files) setKey(copy, key, real);
+  for (const { key, real } of files) setKey(copy, key, pathFor(real));
   return copy;
 }
 
-function tomlOf(
-  config: Table,
-  { settings, directory }: { settings: Record<string, unknown>; directory: string },
-): string {
+/**
+ * A path in the configuration of a folder: relative when both lie in `data_dir`, so that it can be moved as a whole.
+ *
+ * @param at.data_dir Its real path; none when it does not exist.
+ */
+function movable(path: string, { directory, data_dir }: { directory: string; data_dir: string[] }): string {
+  return [path, directory].every((at) => isInside(at, data_dir)) ? relative(directory, path) : path;
+}
+
+/** The text of a configuration in its run's folder. */
+function tomlOf(config: Table, settings: Record<string, unknown> = {}): string {
   const copy = JSON.parse(JSON.stringify(config)) as Table;
   for (const [key, value] of Object.entries(settings)) setKey(copy, key, value);
-  const { run, output } = ownPlaces(directory);
+  const { run, output } = ownPlaces(".");
   setKey(copy, "run.directory", run.directory);
   setKey(copy, "output.peft_dir", output.peft_dir);
   return stringify(copy);
@@ -200,7 +214,7 @@ async function jobRequest(config: Table, context: PlanContext): Promise<PlanJobR
       message: `This machine has no ${missing}; set model.device to "auto" or "${other}"`,
     }]);
   }
-  const text = tomlOf(config, { settings: {}, directory: NO_FOLDER });
+  const text = tomlOf(config);
   const parent = fork && fork.parent.checkpoint !== "" ? fork.parent : null;
   const inherits = parent ? inheritedValues(parent, request.sets) : {};
   return {

@@ -44,8 +44,9 @@ Each answer that is a problem lists its types and codes under \`x-problems\`. A 
   relative paths and \`~\` among them, is \`forbidden_path\` whether something is there or not; what is in a root and no
   regular file is \`path_not_found\`. A path with NUL or of more than 4,096 bytes is \`invalid_value\`. Where a path to
   data is taken, the id of a dataset is too. A run keeps the resolved paths, those in \`data_dir\` relative to it: if a
-  link takes the place of such a file or of a folder above it later, starting or resuming the run fails, and its
-  adapters are not served.
+  link takes the place of such a file or of a folder above it later, or the file is gone, the run does not start. A
+  queued run is \`interrupted\` then, \`resume\` is \`conflict\` until the file is back, and with a link or no file in the place
+  of the model's file the adapters are not served.
 - With \`redact_error_paths\` every answer has \`<path>/<last part>\` in place of a path of the machine: problems, warnings,
   configurations, events, the list of model files, and the artefacts \`config\`, \`events\`, \`log\` and \`trajectories\`.
   The log has the full paths of an answer as \`paths\` under its \`trace_id\`, except those of artefacts, which the

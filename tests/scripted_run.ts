@@ -12,7 +12,7 @@ import { parseArgs } from "node:util";
 import { parse } from "smol-toml";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { systemClock } from "../core/clock.ts";
-import { parseRunConfig } from "../config/check/load.ts";
+import { loadRunConfig } from "../config/check/load.ts";
 import { DeviceLock } from "../core/device_lock.ts";
 import { type ErrorCode, errorRecord, ServiceError } from "../core/errors.ts";
 import type { ScriptedRun } from "../runs/fleet/fleet_testing.ts";
@@ -37,7 +37,7 @@ async function readRun(path: string): Promise<ScriptedRun> {
   // JSON in the first line of a TOML file is a comment for those who read the configuration.
   const json = /^(?:# )?(\{.*)/.exec(text);
   if (json) return JSON.parse(json[1]!);
-  const { identity } = await prepareRun(parseRunConfig(text, { path }));
+  const { identity } = await prepareRun(await loadRunConfig(path), { by_client: true });
   const { agent, training } = parse(text) as Record<string, { updates?: number } | undefined>;
   const gate = Deno.env.get("SCRIPTED_GATE");
   return { updates: agent?.updates ?? training?.updates ?? 3, identity, ...(gate && { gate }) };

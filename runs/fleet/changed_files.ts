@@ -1,6 +1,10 @@
-/** The error for a client when the files of a run have changed. */
+/** The errors for a client when the files of a run have changed or are lost. */
 
-import { type ErrorCode, errorRecord, ServiceError } from "../../core/errors.ts";
+import { loadRunConfig } from "../../config/check/load.ts";
+import { type ErrorCode, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
+import { clientFiles } from "../directory/client_files.ts";
+import type { KeptRun } from "./kept_run.ts";
+import { PROCESS_CONFIG } from "./service_record.ts";
 
 /** Failures of the run's own files: a change or a loss since it was created, not a fault of the request. */
 const OF_THE_FILES: readonly ErrorCode[] = [
@@ -34,4 +38,31 @@ export function failureOfFiles(failure: unknown, { run, doing, log }: AskedRun):
     ? `${changed.join(", ")} changed since it trained`
     : "it does not load any more";
   return new ServiceError("conflict", `Cannot ${doing} the run: ${what}; the server's log has the reason`);
+}
+
+/** Whether a failure says only that files are not at their paths, or that links have taken their places. */
+export function isLostFile({ code, details: { problems } }: Pick<ErrorRecord, "code" | "details">): boolean {
+  if (code !== "config_invalid" || !Array.isArray(problems)) return code === "path_not_found";
+  return problems.every((problem: { code: unknown }) => problem.code === "path_not_found");
+}
+
+/**
+ * Refuses to resume a run of which a client's file is lost. Whatever else is wrong is for its process to report.
+ *
+ * @throws {ServiceError} `conflict` without paths; the log gets the reason.
+ */
+export async function refuseLostFiles(
+  { id: run, directory }: Pick<KeptRun, "id" | "directory">,
+  log: AskedRun["log"],
+): Promise<void> {
+  try {
+    await clientFiles((await loadRunConfig(`${directory}/${PROCESS_CONFIG}`)).config);
+  } catch (failure) {
+    const record = errorRecord(failure);
+    if (!isLostFile(record)) return;
+    log({ level: "warning", run, message: record.message });
+    const why =
+      "a file that it names is gone, or a link is in its place; put it back (the server's log names it)";
+    throw new ServiceError("conflict", `Cannot resume the run: ${why}`);
+  }
 }

@@ -9,6 +9,7 @@ import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
 import { commandRefusal, isLive, type RunCommand } from "../record/run.ts";
 import { commandEvent } from "./accepted_commands.ts";
+import { refuseLostFiles } from "./changed_files.ts";
 import { cancelRun, type FleetCommand, logIdle, setLearningRate, type TakesEffect } from "./commands.ts";
 import { DeviceLease, type DeviceLeaseOptions, needsLock } from "./device_lease.ts";
 import { KeptRun } from "./kept_run.ts";
@@ -342,10 +343,6 @@ export class Fleet {
     if (this.device.free(id)) this.startQueued();
   }
 
-  #log(run: string, error: unknown): void {
-    this.#options.log({ level: "error", run, message: errorRecord(error).message });
-  }
-
   /** Adds a run when the server starts. @returns Its repair while a process of an earlier server works in it, else null. */
   async #take(run: KeptRun): Promise<{ repaired: Promise<void> } | null> {
     const is_orphan = run.needs_repair && !await this.#keeper.recover(run);
@@ -367,6 +364,7 @@ export class Fleet {
    * only runs that need no lock of it start.
    */
   startQueued(): void {
+    const { log } = this.#options;
     let is_blocked = false;
     for (const run of this.#queued()) {
       if (this.device.has(run.id) || is_blocked && run.needs_lock) continue;
@@ -378,17 +376,17 @@ export class Fleet {
       run.exclusively(async () => {
         if (run.record.state === "queued") await this.#keeper.start(run);
         else this.#release(run.id);
-      }).catch((error) => this.#log(run.id, error));
+      }).catch((error) => log({ level: "error", run: run.id, message: errorRecord(error).message }));
     }
   }
 
   async #resume(run: KeptRun): Promise<TakesEffect> {
+    await refuseLostFiles(run, this.#options.log);
     if (this.#reserve(run)) {
       await this.#keeper.start(run, commandEvent("resume", "now"));
       return "now";
     }
-    const { needs_lock } = run;
-    if (this.#admissionOf(needs_lock) === "none") throw this.device.noSlotError(needs_lock);
+    if (this.#admissionOf(run.needs_lock) === "none") throw this.device.noSlotError(run.needs_lock);
     await run.change({ queued_at: timestamp(this.#options.clock) });
     await this.#keeper.changeIdle(run, (idle) => {
       idle.append(commandEvent("resume", "boundary"));

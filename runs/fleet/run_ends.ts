@@ -5,6 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { IdleRun } from "../directory/idle_run.ts";
 import { failureReason, isLive } from "../record/run.ts";
 import { logMissingCommands } from "./accepted_commands.ts";
+import { isLostFile } from "./changed_files.ts";
 import type { DeviceLease } from "./device_lease.ts";
 import type { KeptRun } from "./kept_run.ts";
 import { parentCheckpoint } from "./parent_checkpoint.ts";
@@ -72,12 +73,13 @@ export async function completeLog(
     return await idle.transition("cancelled");
   }
   if (isLive(state) && end?.fatal) {
-    const { code, message } = end.fatal;
-    // Another program took the device after this server had seen it free: nothing is wrong with the run.
-    if (state === "starting" && isDeviceTaken(end.fatal)) {
+    const { code, message } = end.fatal, is_taken = isDeviceTaken(end.fatal);
+    // Nothing is wrong with the run when another program took the device after this server had seen it free, or when a
+    // client's file is lost, which may be put back. A failed run without a checkpoint could not be resumed then.
+    if (state === "starting" && (is_taken || isLostFile(end.fatal))) {
       idle.append({ kind: "log", level: "warning", message });
       // A run that waited for its slot keeps its place in the queue. A new run is queued if the queue is not full.
-      const waits = run.waited_since !== null || run.was_queued && has_place;
+      const waits = is_taken && (run.waited_since !== null || run.was_queued && has_place);
       if (!waits) return await idle.transition("interrupted");
       await run.change({ queued_at: run.waited_since ?? run.record.created_at });
       return await idle.transition("queued");

@@ -1,7 +1,6 @@
 /** Answers requests, without a port: it makes the checks in the contract's order, then calls the route's handler. */
 
 import { join } from "node:path";
-import { CATALOGUE_LISTS } from "../config/check/catalogue_tables.ts";
 import type { ServerConfig } from "../config/server/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import { type LogLine, withTrace } from "../core/log.ts";
@@ -11,7 +10,7 @@ import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_keeper.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
-import { serverFolders } from "./access/paths.ts";
+import { serverFolders } from "./access/server_folders.ts";
 import { callerProblem, isTokenRight } from "./access/auth.ts";
 import { headerErrors, openBody, readBody } from "./routing/body.ts";
 import { ModelFiles } from "./sources/model_files.ts";
@@ -304,10 +303,9 @@ export class App {
 
   /** @param paths Those that the client wrote. */
   #redactor(paths: readonly string[] = []): Redactor | null {
-    const { config } = this.#options, { redact_error_paths, path_roots, data_dir } = config;
-    if (!redact_error_paths) return null;
-    const declared = () => pathsIn(CATALOGUE_LISTS.map((list) => config[list]));
-    this.#folders ??= serverFolders([...path_roots, data_dir], declared());
+    const { config } = this.#options;
+    if (!config.redact_error_paths) return null;
+    this.#folders ??= serverFolders(config);
     return new Redactor(this.#folders, paths);
   }
 

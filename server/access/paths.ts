@@ -1,9 +1,7 @@
 /** Paths in requests: each must lead to a regular file in `path_roots`. */
 
-import { homedir, tmpdir } from "node:os";
 import { dirname, isAbsolute } from "node:path";
 import { type CheckedFile, checkedFile } from "../../core/regular_file.ts";
-import { fileURLToPath } from "node:url";
 import { isInside } from "../../core/real_path.ts";
 import type { DatasetStore } from "../../runs/datasets/dataset_store.ts";
 import { invalidRequest, notFound, Problem, type ProblemError } from "../http/problems.ts";
@@ -97,42 +95,4 @@ export async function clientData(
     // The dataset may have been deleted after the check.
     throw await datasets.get(named) ? error : absent();
   }
-}
-
-/** Folders of every machine, which tell nothing about this one. */
-const SYSTEM_FOLDER = /^\/(?:usr\/|usr\/local\/)?(?:bin|sbin|lib|lib64|libexec)(?:\/|$)|^\/dev(?:\/|$)/;
-
-/** The folder of this program: of its first file, or of its binary. */
-function programFolder(): string {
-  const { mainModule } = Deno, is_file = !Deno.build.standalone && mainModule.startsWith("file:");
-  return dirname(is_file ? fileURLToPath(mainModule) : Deno.execPath());
-}
-
-/** A file of the operator's, and the folder in which it lies if that is not at the top of the file system. */
-function operatorsPaths(file: string): string[] {
-  if (SYSTEM_FOLDER.test(file)) return [];
-  const folder = dirname(file);
-  return folder.lastIndexOf("/") > 0 ? [folder, file] : [file];
-}
-
-/**
- * Paths that answers must not show: these folders, those of the operator's files, of this program, of its user and of
- * temporary files, by both names where a link leads to one.
- *
- * @param files Named in the operator's catalogue, such as a grader's program.
- */
-export function serverFolders(folders: readonly string[], files: readonly string[] = []): string[] {
-  const all = [...folders, ...files.flatMap(operatorsPaths), tmpdir()];
-  const program = programFolder();
-  if (!SYSTEM_FOLDER.test(program)) all.push(program);
-  // A user without a home folder.
-  if (homedir()) all.push(homedir());
-  const real = all.flatMap((folder) => {
-    try {
-      return [Deno.realPathSync(folder)];
-    } catch {
-      return [];
-    }
-  });
-  return [...new Set([...all, ...real])];
 }

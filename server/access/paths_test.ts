@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import { dirname } from "node:path";
-import { fileURLToPath } from "node:url";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { openRegularFile } from "../../core/regular_file.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { checkDataset } from "../../runs/datasets/check_dataset.ts";
 import { DatasetStore } from "../../runs/datasets/dataset_store.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { clientData, clientFile, serverFolders } from "./paths.ts";
+import { clientData, clientFile } from "./paths.ts";
 import { Problem, type ProblemError } from "../http/problems.ts";
 
 /** The real path of a file, or the problem as `type pointer code`. */
@@ -198,26 +196,3 @@ Deno.test("a file that is swapped between check and open is never another's cont
     assert.equal(opened + refused, 1000);
     assert.ok(refused > 0, "the race happened");
   }));
-
-Deno.test("answers tell no folder of the operator's files, of the program and of its user", () => {
-  const files = [
-    "/opt/graders/grade.py",
-    "/usr/bin/python3",
-    "/usr/local/bin/node",
-    "/grade",
-    "/srv/usr/bin/x",
-  ];
-  const all = serverFolders(["/srv/data"], files);
-  const program = dirname(fileURLToPath(Deno.mainModule));
-  const { HOME } = Deno.env.toObject();
-  for (
-    const folder of [
-      ...["/srv/data", "/opt/graders", "/opt/graders/grade.py", "/grade", "/srv/usr/bin", program],
-      ...[HOME].filter((home) => home !== undefined),
-    ]
-  ) assert.ok(all.includes(folder), folder);
-  // What every machine has, and the top of the file system, stay in the texts.
-  for (const folder of ["/usr/bin", "/usr/bin/python3", "/usr/local/bin", "/"]) {
-    assert.ok(!all.includes(folder), folder);
-  }
-});

@@ -2,6 +2,7 @@
 
 import { basename, dirname, join } from "node:path";
 import { doing, ServiceError } from "./errors.ts";
+import { openPartial } from "./partial.ts";
 import { openRegularFile } from "./regular_file.ts";
 import { reasonOf } from "./system_errors.ts";
 
@@ -27,7 +28,8 @@ export function partialPath(path: string): string {
  * the partial file, leaves `path` as it was, and rethrows.
  *
  * @param verify Reads the complete partial file before the rename; an error that it throws fails the write.
- * @throws {ServiceError} `path_not_found` for a path that cannot be written, `internal` for a full disk.
+ * @throws {ServiceError} `path_not_found` for a path that cannot be written, `internal` for a full disk, `conflict` while
+ * another process writes the same file.
  *
  * @example
  * ```ts
@@ -118,26 +120,19 @@ async function writeAndRename(
 ): Promise<void> {
   const partial = partialPath(path);
   await makeFolder(dirname(path));
-  let is_ours = false;
+  using file = await openPartial(partial, { kind: "file", final: path });
   try {
-    {
-      // A link there would be followed, and its target overwritten.
-      await Deno.remove(partial).catch(ignoreMissing);
-      using file = await Deno.open(partial, { write: true, createNew: true });
-      is_ours = true;
-      for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
-        for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
-      }
-      await file.sync();
+    for await (const piece of pieces instanceof Uint8Array ? [pieces] : pieces) {
+      for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
     }
+    await file.sync();
     await verify?.(partial);
     await Deno.rename(partial, path);
-    await syncDirectory(dirname(path));
   } catch (error) {
-    // Another process may be writing the same file.
-    if (is_ours) await Deno.remove(partial).catch(() => {});
+    await Deno.remove(partial).catch(() => {});
     throw error;
   }
+  await syncDirectory(dirname(path));
 }
 
 /**

@@ -84,6 +84,52 @@ Deno.test({
     }),
 });
 
+/** Starts a process that writes a file, and waits in the middle of it. */
+async function startWriter(path: string): Promise<Deno.ChildProcess> {
+  const script = `import { writeFileAtomic } from ${JSON.stringify(import.meta.resolve("./files.ts"))};
+    async function* halves() {
+      yield new TextEncoder().encode("their first half, ");
+      console.log("half");
+      await Deno.stdin.read(new Uint8Array(1));
+      yield new TextEncoder().encode("their second half");
+    }
+    await writeFileAtomic(${JSON.stringify(path)}, halves());`;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["eval", script],
+    stdin: "piped",
+    stdout: "piped",
+  }).spawn();
+  const reader = child.stdout.getReader();
+  assert.equal(new TextDecoder().decode((await reader.read()).value), "half\n");
+  reader.releaseLock();
+  return child;
+}
+
+Deno.test({
+  name: "of two processes that write one file the second one is refused, and the file is never mixed",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const path = `${directory}/file`;
+      await writeFileAtomic(path, "old");
+      for (const end of ["goes on", "is killed"] as const) {
+        const other = await startWriter(path);
+        await assert.rejects(writeFileAtomic(path, "mine"), {
+          code: "conflict",
+          message: `Cannot write ${path}: another process is writing it; wait for it, or name another path`,
+        });
+        assert.equal(await Deno.readTextFile(path), "old");
+        if (end === "is killed") other.kill("SIGKILL");
+        await Promise.all([other.stdin.close(), other.stdout.cancel()]);
+        assert.equal((await other.status).success, end === "goes on");
+        const expected = end === "goes on" ? "their first half, their second half" : "old";
+        assert.equal(await Deno.readTextFile(path), expected);
+        await writeFileAtomic(path, "old");
+        assert.deepEqual(await namesIn(directory), ["file"]);
+      }
+    }),
+});
+
 Deno.test({
   name: "a missing file is ignored, a broken link exists, and other errors are thrown",
   ...STRICT,

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { partialPath } from "../../core/files.ts";
+import { openPartial } from "../../core/partial.ts";
 import { GGUF_NAMES, LORA_TARGETS, peftModule, targetOfGgufName } from "../../core/lora_targets.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { readAdapter, writeAdapter } from "./adapter.ts";
 import { loraDifference, loraKey, type LoraTensors } from "./lora.ts";
 import { openGguf } from "./gguf.ts";
-import { isWrittenPeft, permuteRows, readPeft, writePeft } from "./peft.ts";
+import { besidePeft, isWrittenPeft, permuteRows, readPeft, writePeft } from "./peft.ts";
 
 const GOLDEN = "models/tiny-agent/golden-lora";
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
@@ -164,6 +165,25 @@ Deno.test({
       assert.equal(loraDifference(lora, await readPeft(folder, "qwen3")), null);
       await writePeft(folder, changed(lora), { base_model: "tiny-agent" });
       assert.equal(loraDifference(changed(lora), await readPeft(folder, "qwen3")), null);
+    }),
+});
+
+Deno.test({
+  name: "a PEFT folder that another process is writing is left to it",
+  ...STRICT,
+  fn: () =>
+    inDirectory(async (directory) => {
+      const lora = await goldenAdapter(), folder = `${directory}/peft`, [partial] = besidePeft(folder);
+      const other = await openPartial(partial, { kind: "folder", final: folder });
+      await Deno.writeTextFile(`${partial}/adapter_config.json`, "theirs");
+      await assert.rejects(writePeft(folder, lora, { base_model: "tiny-agent" }), {
+        code: "conflict",
+        message: new RegExp(`^Cannot write ${folder}: another process is writing it`),
+      });
+      assert.equal(await Deno.readTextFile(`${partial}/adapter_config.json`), "theirs");
+      other.close();
+      await writePeft(folder, lora, { base_model: "tiny-agent" });
+      assert.deepEqual(await namesIn(directory), ["peft"]);
     }),
 });
 

@@ -1,10 +1,11 @@
 /** Adapters as PEFT folders: `adapter_config.json` and `adapter_model.safetensors`. */
 
 import { basename, dirname, join } from "node:path";
-import { assert, ServiceError } from "../../core/errors.ts";
-import { ignoreMissing, partialPath, writeFileAtomic } from "../../core/files.ts";
+import { assert, doing, ServiceError } from "../../core/errors.ts";
+import { ignoreMissing, makeFolder, partialPath, writeFileAtomic } from "../../core/files.ts";
 import { isJsonObject } from "../../core/json.ts";
 import { LORA_TARGETS, type LoraTarget, peftModule } from "../../core/lora_targets.ts";
+import { openPartial } from "../../core/partial.ts";
 import { assertReadBack } from "./adapter.ts";
 import {
   assembleLora,
@@ -45,6 +46,7 @@ export function besidePeft(directory: string): [partial: string, replaced: strin
  *
  * @param options base_model: see `modelName`; PEFT loads the base model from it unless the user names another. permuted:
  * absent where no rows differ.
+ * @throws {ServiceError} `conflict` while another process writes the same folder.
  */
 export async function writePeft(
   directory: string,
@@ -53,8 +55,10 @@ export async function writePeft(
 ): Promise<void> {
   assertCompleteAdapter(lora);
   const [partial, replaced] = besidePeft(directory);
+  await makeFolder(dirname(directory));
+  const claim = () => openPartial(partial, { kind: "folder", final: directory });
+  using _lock = await doing(`write ${directory}`, claim);
   try {
-    await removeTree(partial);
     await writePeftFiles(partial, lora, { base_model, permuted });
     assertReadBack(directory, loraDifference(lora, await readPeft(partial, lora.architecture, permuted)));
     await removeTree(replaced);
@@ -65,11 +69,11 @@ export async function writePeft(
       if (had) await Deno.rename(replaced, directory);
       throw error;
     }
-    await removeTree(replaced);
   } catch (error) {
     await removeTree(partial).catch(() => {});
     throw error;
   }
+  await removeTree(replaced);
 }
 
 /**

@@ -23,6 +23,11 @@ export function partialPath(path: string): string {
   return join(dirname(path), `.svc-partial-${basename(path)}`);
 }
 
+/** Where a folder lies while another one takes its place. The name is reserved. */
+export function replacedPath(path: string): string {
+  return join(dirname(path), `.svc-replaced-${basename(path)}`);
+}
+
 /**
  * Writes a file in pieces: into `partialPath(path)`, then fsync, rename, and fsync of the directory. On failure it removes
  * the partial file, leaves `path` as it was, and rethrows.

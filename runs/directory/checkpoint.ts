@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { basename, resolve } from "node:path";
 import { doing, ServiceError, systemError } from "../../core/errors.ts";
-import { isPresent, sha256OfFile } from "../../core/files.ts";
+import { isPresent, partialPath, replacedPath, sha256OfFile } from "../../core/files.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import type { EvaluationRecord } from "../record/evaluation_record.ts";
 import { type FileOperations, systemFiles } from "./checkpoint_files.ts";
@@ -17,6 +17,9 @@ export const CHECKPOINT_FORMAT_VERSION = 4;
 /** The record of a checkpoint. */
 export const STATE_FILE = "state.json";
 const NAME = /^update_\d{6,}$/;
+
+/** What a crash leaves of a checkpoint. Earlier builds write the second form. */
+const LEFTOVER = /^\.(?:svc-(partial|replaced)-(update_\d{6,})|(update_\d{6,})\.(partial|replaced))$/;
 
 /** Attempts at one scenario in one update. */
 export interface HistoryEntry {
@@ -128,9 +131,7 @@ export interface SaveCheckpointOptions {
 export async function saveCheckpoint(options: SaveCheckpointOptions): Promise<Checkpoint> {
   const { root, write, files = systemFiles } = options;
   const name = checkpointName(options.record.state.update);
-  const final = `${root}/${name}`,
-    partial = `${root}/.${name}.partial`,
-    replaced = `${root}/.${name}.replaced`;
+  const final = `${root}/${name}`, partial = partialPath(final), replaced = replacedPath(final);
   try {
     await files.makeDirectory(root);
     await files.remove(partial);
@@ -173,10 +174,11 @@ export function repairCheckpoints(root: string): Promise<void> {
 
 async function repair(root: string): Promise<void> {
   for (const name of await readNames(root)) {
-    const left = /^\.(update_\d+)\.(partial|replaced)$/.exec(name);
+    const left = LEFTOVER.exec(name);
     if (!left) continue;
-    const restore = left[2] === "replaced" && !await isPresent(`${root}/${left[1]}`);
-    if (restore) await Deno.rename(`${root}/${name}`, `${root}/${left[1]}`);
+    const kind = left[1] ?? left[4], final = `${root}/${left[2] ?? left[3]}`;
+    const restore = kind === "replaced" && !await isPresent(final);
+    if (restore) await Deno.rename(`${root}/${name}`, final);
     else await Deno.remove(`${root}/${name}`, { recursive: true });
   }
 }
@@ -289,9 +291,9 @@ export async function pruneCheckpoints(
   const all = await listCheckpoints(root), names = all.slice(0, all.indexOf(newest) + 1);
   const removed = names.slice(0, Math.max(0, names.length - keep)).filter((name) => name !== best);
   for (const name of removed) {
-    const gone = `${root}/.${name}.partial`;
-    await doing(`remove checkpoint ${root}/${name}`, async () => {
-      await Deno.rename(`${root}/${name}`, gone);
+    const path = `${root}/${name}`, gone = partialPath(path);
+    await doing(`remove checkpoint ${path}`, async () => {
+      await Deno.rename(path, gone);
       await Deno.remove(gone, { recursive: true });
     });
   }

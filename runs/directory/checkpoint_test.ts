@@ -110,6 +110,23 @@ Deno.test(
   },
 );
 
+Deno.test("an unfinished checkpoint has a reserved name", strict, async () => {
+  await withRoot(async (root) => {
+    const seen: string[] = [];
+    const rename = (from: string, to: string) => {
+      seen.push(from, to);
+      return systemFiles.rename(from, to);
+    };
+    for (const content of ["old", "new"]) {
+      await save(root, 4, { content, files: { ...systemFiles, rename } });
+    }
+    const [final, partial, replaced] = ["", ".svc-partial-", ".svc-replaced-"].map((prefix) =>
+      `${root}/${prefix}update_000004`
+    );
+    assert.deepEqual(seen, [partial, final, final, replaced, partial, final]);
+  });
+});
+
 Deno.test("an engine that fails during writing leaves no checkpoint", strict, async () => {
   await withRoot(async (root) => {
     const write = async (directory: string) => {
@@ -124,12 +141,23 @@ Deno.test("an engine that fails during writing leaves no checkpoint", strict, as
 
 Deno.test("a crash between the two renames brings the old one back", strict, async () => {
   await withRoot(async (root) => {
-    await save(root, 4);
-    await Deno.rename(`${root}/update_000004`, `${root}/.update_000004.replaced`);
-    await Deno.mkdir(`${root}/.update_000004.partial`);
-    const found = await newestCheckpoint(root, assert.fail);
-    assert.equal(found!.name, "update_000004");
-    assert.equal((await Array.fromAsync(Deno.readDir(root))).length, 1);
+    // The second names are those of earlier builds.
+    for (
+      const [replaced, partial] of [
+        [".svc-replaced-update_000004", ".svc-partial-update_000004"],
+        [".update_000004.replaced", ".update_000004.partial"],
+      ]
+    ) {
+      await save(root, 4);
+      await Deno.rename(`${root}/update_000004`, `${root}/${replaced}`);
+      await Deno.mkdir(`${root}/${partial}`);
+      await Deno.mkdir(`${root}/.update_000004`);
+      const found = await newestCheckpoint(root, assert.fail);
+      assert.equal(found!.name, "update_000004");
+      const left = (await Array.fromAsync(Deno.readDir(root))).map(({ name }) => name).sort();
+      assert.deepEqual(left, [".update_000004", "update_000004"], "a user's folder stays");
+      await Deno.remove(root, { recursive: true });
+    }
   });
 });
 

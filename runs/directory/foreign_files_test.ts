@@ -51,7 +51,7 @@ Deno.test(
         "runs/test/notes.txt": "mine",
         "ckpt/update_000001/state.json": "{",
         "ckpt/update_000001_notes.txt": "mine",
-        "ckpt/.update_000002.partial/adapter.gguf": "torn",
+        "ckpt/.svc-partial-update_000002/adapter.gguf": "torn",
         "seen/index.jsonl": '{"for',
         "seen/update_000001.jsonl": '{"group":{"update":1}}\n',
         "seen/update_000002.jsonl": "",

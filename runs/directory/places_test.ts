@@ -133,6 +133,8 @@ Deno.test(
         ["lora.init_adapter", "run/checkpoints/update_000004/adapter.gguf", "run.directory"],
         ["agent.scenarios", "run/trajectories/update_000001.jsonl", "run.directory"],
         ["lora.init_adapter", "out/checkpoints/update_000004/adapter.gguf", "checkpoint.directory"],
+        ["agent.scenarios", "out/checkpoints/.svc-replaced-update_000004/x.jsonl", "checkpoint.directory"],
+        ["agent.scenarios", "out/checkpoints/.update_000004.replaced/x.jsonl", "checkpoint.directory"],
         ["agent.scenarios", "out/observed/index.jsonl", "observe.directory"],
         ["model.path", "out/peft/model.gguf", "output.peft_dir"],
         ["metrics.csv", "out/peft/metrics.csv", "output.peft_dir"],

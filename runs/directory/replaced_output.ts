@@ -42,8 +42,9 @@ const REMOVED = ".svc-removed";
 export const RUN_NAMES =
   /^((\.svc-partial-)?(run\.json|config\.toml)|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.svc-(replaced|removed))$/;
 
-/** All names that a run uses in the folder of its checkpoints. */
-export const CHECKPOINT_NAMES = /^(update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
+/** All names that a run uses in the folder of its checkpoints; the last two are those of earlier builds. */
+export const CHECKPOINT_NAMES =
+  /^(update_\d{6,}|\.svc-(partial|replaced)-update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
 
 /** All names that a run uses in the observe directory. */
 export const OBSERVE_NAMES = /^((\.svc-partial-)?update_\d{6,}\.jsonl|index\.jsonl)$/;

@@ -266,6 +266,7 @@ Deno.test("--force leaves other files in folders with a run's names", strict, as
   await withDirectory(async (root) => {
     const { directory } = testConfig(root).run;
     await Deno.mkdir(`${directory}/checkpoints/update_000001`, { recursive: true });
+    await Deno.mkdir(`${directory}/checkpoints/.svc-replaced-update_000002`);
     await Deno.writeTextFile(`${directory}/checkpoints/update_000001_notes.txt`, "mine");
     const forced = await open(root, { force: true });
     await forced.commit();

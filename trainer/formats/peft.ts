@@ -1,8 +1,8 @@
 /** Adapters as PEFT folders: `adapter_config.json` and `adapter_model.safetensors`. */
 
-import { basename, dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { assert, doing, ServiceError } from "../../core/errors.ts";
-import { ignoreMissing, makeFolder, partialPath, writeFileAtomic } from "../../core/files.ts";
+import { ignoreMissing, makeFolder, partialPath, replacedPath, writeFileAtomic } from "../../core/files.ts";
 import { isJsonObject } from "../../core/json.ts";
 import { LORA_TARGETS, type LoraTarget, peftModule } from "../../core/lora_targets.ts";
 import { openPartial } from "../../core/partial.ts";
@@ -37,7 +37,7 @@ export type PermutedHeads = Partial<Record<LoraTarget, number>>;
 
 /** The temporary paths of a new PEFT folder until it is complete, and of the folder that it replaces. */
 export function besidePeft(directory: string): [partial: string, replaced: string] {
-  return [partialPath(directory), join(dirname(directory), `.svc-replaced-${basename(directory)}`)];
+  return [partialPath(directory), replacedPath(directory)];
 }
 
 /**

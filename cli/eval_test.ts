@@ -17,6 +17,7 @@ const RESULT: EvaluationResult = {
   rows: null,
   failed: {},
   failure: null,
+  failures: {},
   scenarios: [
     { scenario: "a", attempts: 2, passes: 2, rewards: [1, 1], stop_reasons: ["submitted", "submitted"] },
     { scenario: "b", attempts: 2, passes: 1, rewards: [0, 1], stop_reasons: ["max_turns", "submitted"] },

@@ -1,6 +1,12 @@
 /** Evaluation: attempts at scenarios, graded by the environment and not used for training. */
 
-import { breakReasons, firstFailure, type ReasonCounts, type ScenarioFailure } from "../rollout/lost.ts";
+import {
+  breakReasons,
+  firstFailure,
+  firstFailures,
+  type ReasonCounts,
+  type ScenarioFailure,
+} from "../rollout/lost.ts";
 import { earnedReward, passed } from "../rollout/reward.ts";
 import type { Group } from "../trajectory/group.ts";
 
@@ -24,6 +30,8 @@ export interface EvaluationSummary {
   failed: ReasonCounts;
   /** The first of these failures; null when there is none. */
   failure: ScenarioFailure | null;
+  /** The first of these failures by reason. */
+  failures: Record<string, ScenarioFailure>;
   deterministic: boolean;
 }
 
@@ -49,6 +57,7 @@ export function summarizeEvaluation(groups: readonly Group[]): EvaluationSummary
     reward_mean: mean(({ rewards }) => rewards.reduce((sum: number, reward) => sum + (reward ?? 0), 0)),
     failed: breakReasons(groups),
     failure: firstFailure(groups),
+    failures: firstFailures(groups),
     deterministic: groups.every(({ members }) => members.every(({ deterministic }) => deterministic)),
   };
 }

@@ -40,6 +40,7 @@ Deno.test("every attempt counts, whatever its result", () => {
     reward_mean: (1.5 / 4 + 6 / 4) / 2,
     failed: { tool_failed: 1 },
     failure: { scenario: "s0", boundary: "tool", message: "it broke" },
+    failures: { tool_failed: { scenario: "s0", boundary: "tool", message: "it broke" } },
     deterministic: false,
   });
   deepEqual(summarizeEvaluation([]), {
@@ -48,6 +49,7 @@ Deno.test("every attempt counts, whatever its result", () => {
     reward_mean: 0,
     failed: {},
     failure: null,
+    failures: {},
     deterministic: true,
   });
 });

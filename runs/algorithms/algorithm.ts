@@ -79,7 +79,10 @@ export interface EvaluationResult {
   rows: RowCounts | null;
   /** Attempts that failed for reasons other than the model's, by reason. */
   failed: ReasonCounts;
+  /** The first failure of all. */
   failure: ScenarioFailure | null;
+  /** The first failure of each reason. */
+  failures: Record<string, ScenarioFailure>;
   scenarios: ScenarioOutcome[];
   /** The parts of the value, for paired comparisons. */
   by_example: EvaluationRecord["by_example"];

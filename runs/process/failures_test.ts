@@ -41,7 +41,7 @@ Deno.test(
       assert.deepEqual(told[0]![0], "warning");
       assert.match(
         told[0]![1]!,
-        /^attempts of update 1 failed, first at scenario ".*", of the environment: Cannot/,
+        /^attempts of update 1 failed \(verify_failed\), first at scenario ".*", of the environment: Cannot/,
       );
       const [first] = ofKind(events, "metrics");
       assert.equal(first!.values["env/verify_failed_fraction"], ungraded[0]! / 8);
@@ -69,7 +69,9 @@ Deno.test("failed held-out attempts are counted in the event and as a metric", s
     }
     const shares = ofKind(events, "metrics").flatMap(({ values }) => values["eval/failed_fraction"] ?? []);
     assert.deepEqual(shares, [1 / 3, 1 / 3, 1 / 3]);
-    assert.match(ofKind(events, "log")[0]!.message, /^held-out attempts failed, first at scenario "kl"/);
+    const told = ofKind(events, "log").map(({ message }) => message);
+    assert.match(told[0]!, /^held-out attempts failed \(verify_failed\), first at scenario "kl"/);
+    assert.equal(told.length, 1, "not again");
   });
 });
 

@@ -30,7 +30,7 @@ export type LoopEnd = "completed" | "paused" | "cancelled" | "interrupted";
 export class TrainingLoop {
   readonly #options: TrainingLoopOptions;
   #started_ms: number;
-  /** The message that was reported last, by what failed and the reason. */
+  /** The message that was reported last, by kind of attempts and reason. */
   readonly #reported = new Map<string, string>();
 
   constructor(options: TrainingLoopOptions) {
@@ -189,9 +189,7 @@ export class TrainingLoop {
       optimizer_steps: result.steps.length,
       groups: result.groups,
     });
-    for (const [reason, failure] of Object.entries(result.failures)) {
-      this.#reportFailure(`attempts of update ${update}`, `attempts ${reason}`, failure);
-    }
+    this.#reportFailures("attempts", `attempts of update ${update}`, result.failures);
   }
 
   /** Whether a faster or slower machine would have trained otherwise up to now. */
@@ -202,17 +200,19 @@ export class TrainingLoop {
   }
 
   /**
-   * Logs a failure of an attempt, for readers who do not see the trajectories.
+   * Logs a line for each reason why attempts failed, for readers who do not see the trajectories.
    *
-   * @param kind A failure whose message equals the last one of its kind is not logged again.
+   * @param kind A failure whose message equals the last one of its kind and reason is not logged again.
    */
-  #reportFailure(of: string, kind: string, failure: ScenarioFailure): void {
-    if (failure.message === this.#reported.get(kind)) return;
-    this.#reported.set(kind, failure.message);
-    const message =
-      `${of} failed, first at scenario ${JSON.stringify(failure.scenario)}, of the ${failure.boundary}: ` +
-      failure.message;
-    this.#options.run.emit({ kind: "log", level: "warning", message });
+  #reportFailures(kind: string, attempts: string, failures: Record<string, ScenarioFailure>): void {
+    for (const [reason, { scenario, boundary, message }] of Object.entries(failures)) {
+      const key = `${kind} ${reason}`;
+      if (message === this.#reported.get(key)) continue;
+      this.#reported.set(key, message);
+      const first = `first at scenario ${JSON.stringify(scenario)}, of the ${boundary}: ${message}`;
+      const line = `${attempts} failed (${reason}), ${first}`;
+      this.#options.run.emit({ kind: "log", level: "warning", message: line });
+    }
   }
 
   async #evaluate(): Promise<void> {
@@ -239,7 +239,7 @@ export class TrainingLoop {
     const { run, engine, algorithm } = this.#options;
     const { state } = run;
     const { update, step } = state;
-    const { deterministic, by_example, ...outcome } = result;
+    const { deterministic, by_example, failures, ...outcome } = result;
     const values = evaluationMetrics(result);
     const metric = algorithm.objective!, record = evaluationRecord(update, metric, result);
     const { best, patience_value } = state;
@@ -265,7 +265,7 @@ export class TrainingLoop {
     Object.assign(run.metrics, values);
     const by_row = result.rows ? { by_row: by_example } : {};
     run.emit({ kind: "evaluation", n: state.evaluations, update, ...outcome, ...by_row });
-    if (result.failure) this.#reportFailure("held-out attempts", "held-out", result.failure);
+    this.#reportFailures("held-out", "held-out attempts", failures);
     run.emit({ kind: "metrics", update, step, values });
   }
 }

@@ -19,6 +19,8 @@ interface Given {
   duringUpdate?: () => Promise<void>;
   /** Of each update. */
   failures?: UpdateResult["failures"][];
+  /** Of each evaluation. */
+  heldout_failures?: EvaluationResult["failures"][];
 }
 
 /** An algorithm with given evaluations. */
@@ -63,6 +65,7 @@ class GivenAlgorithm implements Algorithm {
   }
 
   evaluate(): Promise<EvaluationResult> {
+    const failures = this.given.heldout_failures?.[this.evaluated] ?? {};
     const value = this.given.values![this.evaluated++]!;
     const is_loss = this.given.metric === "eval/loss";
     return Promise.resolve({
@@ -72,7 +75,8 @@ class GivenAlgorithm implements Algorithm {
       perplexity: null,
       rows: null,
       failed: {},
-      failure: null,
+      failure: Object.values(failures)[0] ?? null,
+      failures,
       scenarios: [],
       by_example: { a: evenExample(value), b: evenExample(value) },
       deterministic: true,
@@ -129,27 +133,39 @@ Deno.test(
 );
 
 Deno.test(
-  "of each reason the first failure is logged, and again only with another message",
+  "of each reason the first failure is logged, held-out or not, and again only with another message",
   strict,
   async () => {
     await withFolder(async (root) => {
       const failure = (message: string) => ({ scenario: "s", boundary: "environment" as const, message });
       const environment_failed = failure("no shell"), verify_failed = failure("no interpreter");
+      // Two reasons may have one message.
+      const verify_shell = failure("no shell");
       const failures = [
         { environment_failed, verify_failed },
         { verify_failed, environment_failed },
-        { verify_failed: failure("status 126") },
+        { verify_failed: verify_shell },
       ];
-      const algorithm = new GivenAlgorithm({ updates: 3, failures });
-      const events = await eventsOf(await start({ root, algorithm }));
+      const heldout_failures = [
+        { environment_failed, verify_failed: verify_shell },
+        { verify_failed: verify_shell },
+        { environment_failed },
+        { environment_failed: failure("no disk") },
+      ];
+      const algorithm = new GivenAlgorithm({ updates: 3, failures, values: [1, 1, 1, 1], heldout_failures });
+      const events = await eventsOf(await start({ root, algorithm, more: evaluation("") }));
       const logged = ofKind(events, "log").map(({ message }) => message);
-      assert.deepEqual(logged.filter((message) => message.startsWith("attempts")), [
-        'attempts of update 1 failed, first at scenario "s", of the environment: no shell',
-        'attempts of update 1 failed, first at scenario "s", of the environment: no interpreter',
-        'attempts of update 3 failed, first at scenario "s", of the environment: status 126',
+      const first = 'first at scenario "s", of the environment';
+      assert.deepEqual(logged.filter((message) => message.includes("attempts")), [
+        `held-out attempts failed (environment_failed), ${first}: no shell`,
+        `held-out attempts failed (verify_failed), ${first}: no shell`,
+        `attempts of update 1 failed (environment_failed), ${first}: no shell`,
+        `attempts of update 1 failed (verify_failed), ${first}: no interpreter`,
+        `attempts of update 3 failed (verify_failed), ${first}: no shell`,
+        `held-out attempts failed (environment_failed), ${first}: no disk`,
       ]);
       const shown = ofKind(events, "update").map((event) => event.failure?.message);
-      assert.deepEqual(shown, ["no shell", "no interpreter", "status 126"]);
+      assert.deepEqual(shown, ["no shell", "no interpreter", "no shell"]);
     });
   },
 );

@@ -120,7 +120,7 @@ Deno.test("the loss of a row that is not finite is null, in the answer and in th
 Deno.test("an evaluation on request has no values that are not finite", () => {
   const values = JSON.parse('{"a": 1, "b": null}');
   const result = { ...SCENARIOS_ONLY, pass_rate: null, reward_mean: null, scenarios: [], by_example: {} };
-  const shown = evaluationResult({ ...result, values, deterministic: true }, null);
+  const shown = evaluationResult({ ...result, values, failures: {}, deterministic: true }, null);
   assert.deepEqual(shown.values, { a: 1 });
 });
 

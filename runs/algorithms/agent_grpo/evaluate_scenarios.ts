@@ -50,7 +50,7 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
  * made at all: that says nothing about the model.
  */
 export function resultOfAttempts(groups: readonly Group[]): EvaluationResult {
-  const { scenarios, reward_mean, failed, failure, deterministic } = summarizeEvaluation(groups);
+  const { scenarios, reward_mean, failed, failure, failures, deterministic } = summarizeEvaluation(groups);
   const pass_rate = passRate(scenarios);
   const broken = Object.values(failed).reduce((sum, n) => sum + n, 0);
   if (broken === pass_rate.attempts) {
@@ -66,6 +66,7 @@ export function resultOfAttempts(groups: readonly Group[]): EvaluationResult {
     reward_mean,
     failed,
     failure,
+    failures,
     loss: null,
     perplexity: null,
     rows: null,

@@ -114,6 +114,7 @@ export class Preference implements Algorithm {
       rows: rowCounts(pairs, heldout.truncated),
       failed: {},
       failure: null,
+      failures: {},
       scenarios: [],
       by_example: by_line,
       deterministic: true,

@@ -99,6 +99,7 @@ export class Sft implements Algorithm {
       rows: rowCounts(sequences, heldout.truncated),
       failed: {},
       failure: null,
+      failures: {},
       scenarios: [],
       by_example: by_line,
       deterministic: true,

@@ -1,6 +1,5 @@
 /** The checkpoint from which a fork starts. It is in the fork's own folder, because the parent may be deleted. */
 
-import { dirname } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
 import { makeFolder, syncDirectory } from "../../core/files.ts";
 import { PARENT_CHECKPOINTS } from "./service_record.ts";
@@ -31,7 +30,6 @@ export async function copyParent(
     throw new ServiceError("path_not_found", message, { lost_parent: run }, { cause });
   }
   await syncDirectory(to);
-  await syncDirectory(dirname(to));
 }
 
 /** Copies a file so that it survives a power cut. */

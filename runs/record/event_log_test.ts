@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { dirname } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { recordFlushes } from "../../tests/flushes.ts";
 import type { RunEvent } from "./event.ts";
 import { BATCH_MS, EventLog, readEvents } from "./event_log.ts";
 
@@ -65,6 +67,19 @@ Deno.test("a crash at any byte loses at most the incomplete line", strict, async
         Array.from({ length: whole + 1 }, (_, i) => i + 1),
       );
     }
+  });
+});
+
+Deno.test("what an opened log holds survives a power cut, and so does a new log", strict, async () => {
+  await withDirectory(async (path) => {
+    const options = { run: "run_1", clock: new ManualClock() };
+    const open = () => recordFlushes(async () => await (await EventLog.open(path, options)).close());
+    const made = await open();
+    assert.deepEqual([made.get(path), made.get(dirname(path))], ["", ["events.jsonl"]]);
+    // A killed process wrote these without flushing them.
+    const whole = '{"seq":1,"kind":"log"}\n';
+    await Deno.writeTextFile(path, `${whole}{"seq"`);
+    assert.equal((await open()).get(path), whole);
   });
 });
 

@@ -35,7 +35,7 @@ export interface PartialOptions {
 }
 
 /**
- * Opens an empty file or folder, and locks it until it is closed or the process ends. What a killed process left there
+ * Opens an empty file or folder, and locks it, where the file system can, until it is closed or the process ends. What a killed process left there
  * is replaced.
  *
  * @param path A reserved name, in a folder that exists.
@@ -47,7 +47,7 @@ export async function openPartial(path: string, { kind, final }: PartialOptions)
     if (!opened) continue;
     let is_mine = false, is_ready = false;
     try {
-      is_mine = await opened.tryLock(true);
+      is_mine = await tryLock(opened);
       is_ready = is_mine && await isReady(path, opened, KINDS[kind]);
     } finally {
       if (!is_ready) opened.close();
@@ -60,6 +60,15 @@ export async function openPartial(path: string, { kind, final }: PartialOptions)
     `Cannot write ${final}: another process is writing it; wait for it, or name another path`,
     { path: final },
   );
+}
+
+/** A file system without locks, such as some network shares, protects from nothing, and takes files all the same. */
+async function tryLock(opened: Deno.FsFile): Promise<boolean> {
+  try {
+    return await opened.tryLock(true);
+  } catch {
+    return true;
+  }
 }
 
 /** Null when something else was there, which is removed, or what was there is gone. */

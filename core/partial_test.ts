@@ -107,3 +107,22 @@ Deno.test({
     }
   },
 });
+
+Deno.test({
+  name: "a file system without locks does not prevent a write",
+  ...STRICT,
+  fn: async () => {
+    const { tryLock } = Deno.FsFile.prototype;
+    await inDirectory(async (directory) => {
+      const path = `${directory}/partial`;
+      Deno.FsFile.prototype.tryLock = () =>
+        Promise.reject(new Deno.errors.NotSupported("no locks available"));
+      try {
+        using opened = await openPartial(path, { kind: "file", final: `${directory}/x` });
+        assert.equal((await opened.stat()).size, 0);
+      } finally {
+        Deno.FsFile.prototype.tryLock = tryLock;
+      }
+    });
+  },
+});

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { describeKeys, schemaAt, tableWithin, unwrap } from "../describe.ts";
 import type { KeyLines } from "../text/locate.ts";
 import type { ConfigProblem } from "../text/problems.ts";
-import { isPrefix, parseToml, type TomlTree, valueAt } from "../text/toml_tree.ts";
+import { isPrefix, MAX_TOML_DEPTH, parseToml, type TomlTree, valueAt } from "../text/toml_tree.ts";
 
 type Path = readonly (string | number)[];
 
@@ -57,6 +57,9 @@ function readOverride(text: string): Override | Problem {
     return { code: "syntax", message: "is no override: write key=value, such as training.lr=1e-4" };
   }
   const path = key.split(".");
+  if (path.length > MAX_TOML_DEPTH) {
+    return { code: "syntax", message: `has a key of more than ${MAX_TOML_DEPTH} parts` };
+  }
   const refused = refuseKey(path);
   if (refused) return refused;
   const schema = schemaAt(path);
@@ -94,12 +97,23 @@ function refuseKey(path: string[]): Problem | null {
     if (length === path.length && tableWithin(unwrap(schema).schema)) {
       return { code: "invalid_value", message: `[${key}] is a table; give its keys, one at a time` };
     }
+    if (length < path.length && isScalar(unwrap(schema).schema)) {
+      return { code: "invalid_value", message: `${name} holds a value, so it has no key below it` };
+    }
   }
   const same = describeKeys().filter((known) => known.key.endsWith(`.${key}`)).map((known) =>
     `"${known.key}"`
   );
   if (path.length > 1 || same.length === 0) return null;
   return { code: "unknown_field", message: "is no known key", hint: `did you mean ${same.join(" or ")}?` };
+}
+
+/** Whether no form of a key has keys of its own. */
+function isScalar(schema: z.ZodType): boolean {
+  if (schema instanceof z.ZodUnion) return schema.options.every((form) => isScalar(form as z.ZodType));
+  return [z.ZodString, z.ZodNumber, z.ZodBoolean, z.ZodEnum, z.ZodLiteral, z.ZodArray].some((kind) =>
+    schema instanceof kind
+  );
 }
 
 /** Whether a key accepts only text, text among other values, or no text. */

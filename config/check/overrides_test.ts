@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
+import { MAX_TOML_DEPTH } from "../text/toml_tree.ts";
 import { type LoadedConfig, loadRunConfig } from "./load.ts";
 import { resolveLoaded } from "./resolve.ts";
 
@@ -138,6 +139,15 @@ Deno.test("anything but a single value is refused", async () => {
   assert.match(await only("agent.mcp_servers=[]"), /list of tables/);
   assert.match(await only("agent.environment.scenario_toolsets.0=files"), /give all of/);
   assert.match(await only("agent.environment.scenario_toolsets=[files"), /is not TOML/);
+  for (const key of ["training.lr", "run.seed", "lora.targets", "model.path", "agent.truncation"]) {
+    const message = `${key} holds a value, so it has no key below it`;
+    for (const below of ["x", "x.y"]) {
+      assert.equal(await only(`${key}.${below}=1`), `${key}.${below}=1: ${message}`);
+    }
+  }
+  const deep = (parts: number) => `agent.template_variables${".a".repeat(parts - 2)}=1`;
+  assert.match(await only(deep(MAX_TOML_DEPTH + 1)), /=1: has a key of more than 64 parts$/);
+  await load([deep(MAX_TOML_DEPTH)]);
   assert.match(await only('run.name="x'), /is not TOML/);
   assert.match((await problems(["training.lr=1\nlora.rank = 2"])).join("\n"), /is more than one value/);
   const twice = await problems(["lora.rank=1", "lora.rank=2"]);

@@ -1,6 +1,7 @@
 /** Builds the last event of a run's process. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
+import { valueAt } from "../../config/text/toml_tree.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
 import type { TrainingState } from "../directory/checkpoint.ts";
 import { keptAdapters, siblingAdapter } from "../directory/kept_adapters.ts";
@@ -61,6 +62,15 @@ function bestSoFar({ path }: { path: string }, { best }: TrainingState): EndEven
   return best && { which: "best", update: best.update, path: siblingAdapter(path, "best") };
 }
 
+/** Which keys make steps smaller. A limit of 0 is none, and can only be set. */
+function stepAdvice(config: ResolvedConfig): string {
+  const keys = algorithmOf(config).step_size_keys;
+  const [lower, set] = [true, false].map((is_on) =>
+    keys.filter((key) => is_on === Boolean(valueAt(config, key.split(".")))).join(" or ")
+  );
+  return `Lower ${lower}${set === "" ? "" : ` or set ${set}`}`;
+}
+
 /** The warning about a run whose last evaluation is worse than its best. */
 export function fallWarning(
   { evaluation, adapter, other_adapter }: EndEvent,
@@ -73,9 +83,8 @@ export function fallWarning(
   const where = other_adapter === null
     ? ""
     : other_adapter.which === "best"
-    ? `; the best one is kept in ${other_adapter.path}, and output.adapter = "best" chooses it`
+    ? `; the best one is kept in ${other_adapter.path}; with output.adapter = "best" a new run chooses it`
     : `; ${adapter} is the best one, the last is kept in ${other_adapter.path}`;
-  const lower = algorithmOf(config).step_size_keys.join(" or ");
   const { evaluation: section } = config;
   const patience = section?.every_updates === undefined || section.patience !== undefined
     ? ""
@@ -87,6 +96,6 @@ export function fallWarning(
       `the run fell: ${metric} is ${
         shown(after.value)
       } after update ${after.update}, worse beyond chance than ` +
-      `${shown(best.value)} after update ${best.update}${where}. Lower ${lower}${patience}`,
+      `${shown(best.value)} after update ${best.update}${where}. ${stepAdvice(config)}${patience}`,
   };
 }

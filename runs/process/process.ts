@@ -23,7 +23,7 @@ import { RunDirectory } from "../directory/run_directory.ts";
 import { checkWritable } from "../directory/writable.ts";
 import { type PreparedRun, prepareRun } from "../plan/prepare.ts";
 import type { Activity } from "../record/activity.ts";
-import type { RunEvent } from "../record/event.ts";
+import type { EndEvent, RunEvent } from "../record/event.ts";
 import { EventLog, readEvents } from "../record/event_log.ts";
 import { writeMetricsCsv } from "../record/metrics_csv.ts";
 import { commandRefusal, isLive, type RunState } from "../record/run.ts";
@@ -236,6 +236,7 @@ async function replayEnd(
   let end: RunEvent | null = null;
   for await (const event of readEvents(run.directory.eventsPath)) if (event.kind === "end") end = event;
   if (end?.kind === "end" && end.state === "completed") {
+    refuseOtherAdapter(end, run.config.output.adapter);
     events.push(end);
     return "completed";
   }
@@ -294,5 +295,15 @@ async function refuseDamaged({ checkpointRoot, directory: { path } }: LiveRun): 
       damaged.join(", ")
     }); start anew with ` +
       "--force, or remove them to start from the beginning",
+  );
+}
+
+/** Refuses to resume a completed run with a choice of its adapter that would do nothing. */
+function refuseOtherAdapter({ other_adapter }: EndEvent, chosen: "best" | "last"): void {
+  if (other_adapter?.which !== chosen) return;
+  throw new ServiceError(
+    "conflict",
+    `Cannot choose the ${chosen} adapter of a completed run by output.adapter: it is in ${other_adapter.path}`,
+    { path: other_adapter.path },
   );
 }

@@ -5,7 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { adapterOf, recordOf, startTestRun } from "../../tests/test_run.ts";
 import { CHECKPOINT_FORMAT_VERSION } from "../directory/checkpoint.ts";
-import { eventsOf, failAt, MORE, ofKind } from "../run_fake.ts";
+import { eventsOf, failAt, heldoutByUpdate, MORE, ofKind } from "../run_fake.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -38,6 +38,21 @@ Deno.test(
     });
   },
 );
+
+Deno.test("a completed run says where the adapter is that output.adapter would choose", strict, async () => {
+  await withFolder(async (root) => {
+    const heldout = heldoutByUpdate([1, 3, 0]);
+    const started = (adapter: "best" | "last", mode: "new" | "resume") =>
+      startTestRun({ ...heldout, root, start: { mode }, change: ({ output }) => output.adapter = adapter });
+    assert.equal(await (await started("last", "new")).ended, "completed");
+    await assert.rejects(started("best", "resume"), {
+      code: "conflict",
+      message: "Cannot choose the best adapter of a completed run by output.adapter: it is in " +
+        `${root}/runs/test/adapter_best.gguf`,
+    });
+    assert.equal(await (await started("last", "resume")).ended, "completed");
+  });
+});
 
 Deno.test("a run that failed before its first checkpoint is not resumed", strict, async () => {
   await withFolder(async (root) => {

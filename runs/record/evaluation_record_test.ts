@@ -158,6 +158,12 @@ Deno.test("a run that falls warns, with the best adapter's path and advice", () 
   assert.equal(advice(""), "Lower training.lr or agent.max_update_kl");
   assert.match(advice("every_updates = 5")!, /, or set evaluation\.patience$/);
   assert.equal(advice("every_updates = 5\npatience = 3"), "Lower training.lr or agent.max_update_kl");
+  const unbounded = testConfig("/run", '[evaluation]\ndata = "heldout.jsonl"');
+  unbounded.agent!.max_update_kl = 0;
+  assert.match(
+    fallWarning(ended("last", evaluated(20, forty(12))), unbounded)!.message,
+    /\. Lower training\.lr or set agent\.max_update_kl$/,
+  );
   const loss = evaluated(20, forty(12));
   const sft = { ...testConfig("/run"), run: { ...testConfig("/run").run, algorithm: "sft" as const } };
   assert.match(fallWarning(ended("last", loss), sft)!.message, /Lower training\.lr$/);

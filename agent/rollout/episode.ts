@@ -123,10 +123,12 @@ class Episode {
   }
 
   #promptTooLong(): "max_trajectory_tokens" {
-    const { scenario, prompt, rollout } = this.options;
+    const { scenario, prompt, rollout } = this.options, { max_trajectory_tokens } = rollout.settings;
     const message =
-      `the prompt of scenario ${JSON.stringify(scenario.id)} has ${prompt.tokens.length} tokens, which ` +
-      `leaves no room for a turn within agent.max_trajectory_tokens = ${rollout.settings.max_trajectory_tokens}`;
+      `the prompt of scenario ${
+        JSON.stringify(scenario.id)
+      } has ${prompt.tokens.length} tokens, which leaves no ` +
+      `room for a turn within ${max_trajectory_tokens} (agent.max_trajectory_tokens, at most training.ctx)`;
     this.#trajectory.failure = { boundary: "prompt", message };
     return "max_trajectory_tokens";
   }

@@ -59,7 +59,7 @@ Deno.test("a prompt that leaves no room for a turn is named with both lengths", 
         scenario: "abcd",
         boundary: "prompt",
         message: 'the prompt of scenario "abcd" has 9 tokens, which leaves no room for a turn within ' +
-          "agent.max_trajectory_tokens = 9",
+          "9 (agent.max_trajectory_tokens, at most training.ctx)",
       },
     );
     equal(earnedReward(member), reason ? null : 0);

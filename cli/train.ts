@@ -130,7 +130,7 @@ async function train(
     // Before the run has started there is nothing to finish.
     if (!run) return context.exit(EXIT.interrupted);
     if (interrupts === 1) {
-      follower.printer.note("svc: finishing the update; Ctrl-C again stops at once");
+      follower.printer.note("svc: finishing the update or evaluation; Ctrl-C again stops at once");
       return run.stop();
     }
     follower.printer.close();

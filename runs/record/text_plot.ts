@@ -4,7 +4,7 @@ const WIDTH = 60;
 const HEIGHT = 8;
 
 /**
- * Plots values over 1..n as text: `HEIGHT` rows of at most `WIDTH` columns. With more values than columns, a column
+ * Plots values over 1..n as text: `HEIGHT` rows of at most `WIDTH` columns, one row if all values are equal. With more values than columns, a column
  * shows the mean of its values. Values that are not finite leave a gap.
  *
  * @returns Lines joined by newlines, without one at the end; the empty string when nothing is finite.
@@ -13,14 +13,12 @@ export function textPlot(title: string, values: readonly number[]): string {
   const columns = bucketMeans(values, WIDTH);
   const finite = columns.filter(Number.isFinite);
   if (finite.length === 0) return "";
-  let low = Math.min(...finite), high = Math.max(...finite);
-  if (low === high) low -= 0.5, high += 0.5;
+  const low = Math.min(...finite), high = Math.max(...finite), top = low === high ? 0 : HEIGHT - 1;
+  const rowOf = (value: number) => low === high ? 0 : Math.round((value - low) / (high - low) * top);
   const lines = [title];
-  for (let row = HEIGHT - 1; row >= 0; row--) {
-    const label = row === HEIGHT - 1 ? high : row === 0 ? low : null;
-    const cells = columns.map((value) =>
-      Number.isFinite(value) && Math.round((value - low) / (high - low) * (HEIGHT - 1)) === row ? "*" : " "
-    );
+  for (let row = top; row >= 0; row--) {
+    const label = row === top ? high : row === 0 ? low : null;
+    const cells = columns.map((value) => Number.isFinite(value) && rowOf(value) === row ? "*" : " ");
     lines.push(`${(label === null ? "" : label.toFixed(3)).padStart(8)} |${cells.join("")}`.trimEnd());
   }
   lines.push(`${" ".repeat(8)} +${"-".repeat(columns.length)}`);

@@ -5,7 +5,7 @@ import type { Message, ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { GgufFile } from "../formats/gguf.ts";
 import { BoundedInterpreter, type CheckedProgram, checkProgram } from "./bounded_interpreter.ts";
-import { checkSource, TemplateBudget, TemplateLimitError } from "./template_limits.ts";
+import { checkSource, TemplateBudget, TemplateLimitError, tooDeep } from "./template_limits.ts";
 
 /** The input of a template. */
 export interface TemplateInput {
@@ -101,7 +101,8 @@ export class ChatTemplate {
   #guarded<T>(verb: "parse" | "render", run: () => T): T {
     try {
       return run();
-    } catch (error) {
+    } catch (caught) {
+      const error = isStackOverflow(caught) ? tooDeep() : caught;
       const { path } = this.#options, of = path === undefined ? "" : ` of ${path}`;
       const reason = error instanceof Error ? error.message : String(error);
       const details = error instanceof TemplateLimitError ? { limit: error.limit } : {};
@@ -148,4 +149,9 @@ function strftime(date: Date, format: unknown, budget: TemplateBudget): string {
     "%%": "%",
   };
   return format.replace(/%./g, (field) => fields[field] ?? field);
+}
+
+/** The library parses by recursion, which ends far beyond the limit of the depth. */
+function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && /call stack/.test(error.message);
 }

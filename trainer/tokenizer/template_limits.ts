@@ -127,8 +127,11 @@ export class TemplateBudget {
 
 /** @throws {TemplateLimitError} */
 function checkDepth(depth: number): void {
-  if (depth <= MAX_TEMPLATE_DEPTH) return;
-  throw new TemplateLimitError("MAX_TEMPLATE_DEPTH", "it is nested too deep (does a macro call itself?)");
+  if (depth > MAX_TEMPLATE_DEPTH) throw tooDeep();
+}
+
+export function tooDeep(): TemplateLimitError {
+  return new TemplateLimitError("MAX_TEMPLATE_DEPTH", "it is nested too deep (does a macro call itself?)");
 }
 
 function stepsOf({ items, chars }: Extent): number {

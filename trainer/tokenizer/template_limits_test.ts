@@ -127,6 +127,7 @@ Deno.test("depth: nested expressions, macros and values", () => {
   const deepest = MAX_TEMPLATE_DEPTH - 1;
   assert.equal(render(nested(deepest)), `${"[".repeat(deepest)}["x"]${"]".repeat(deepest)}`);
   goesBeyond("MAX_TEMPLATE_DEPTH", nested(deepest + 1));
+  goesBeyond("MAX_TEMPLATE_DEPTH", `{{ ${"(".repeat(20_000)}1${")".repeat(20_000)} }}`);
 });
 
 Deno.test("source: as many characters as the limit, and one more", () => {

@@ -7,7 +7,7 @@ import { type LogLine, withTrace } from "../core/log.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { Serving } from "../runs/serving/serving.ts";
-import type { FleetChange } from "../runs/fleet/run_keeper.ts";
+import type { FleetChange } from "../runs/fleet/run_lifecycle.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { ObservedRuns } from "../runs/views/observed_runs.ts";
 import { serverFolders } from "./access/server_folders.ts";

@@ -7,7 +7,7 @@ import { ManualClock } from "../core/clock_fake.ts";
 import type { Database } from "./store/database.ts";
 import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { Serving } from "../runs/serving/serving.ts";
-import type { FleetChange } from "../runs/fleet/run_keeper.ts";
+import type { FleetChange } from "../runs/fleet/run_lifecycle.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type RequestContext } from "./app.ts";
 import { memoryMetaSchema, type ProblemDocument, problemSchema } from "./http/problems.ts";

@@ -9,7 +9,7 @@ import type { RunConfig } from "../config/schema.ts";
 import { inputFingerprints } from "../runs/directory/config_identity.ts";
 import { MODEL_INPUTS } from "../runs/directory/same_inputs.ts";
 import { type ScriptedRun, TestFleet, testRun } from "../runs/fleet/fleet_testing.ts";
-import type { KeptRun } from "../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../runs/fleet/managed_run.ts";
 import { fullPlan } from "../runs/plan/plan_serving.ts";
 import { Serving, type ServingOptions } from "../runs/serving/serving.ts";
 import { fixturePath } from "./fixture.ts";
@@ -37,11 +37,11 @@ export interface ServingTest {
   fleet: TestFleet;
   serving: Serving;
   /** A completed run with a checkpoint after each update. */
-  completed(): Promise<KeptRun>;
+  completed(): Promise<ManagedRun>;
   /** A completed run with this model file. */
-  run(model: string, more?: RunOptions): Promise<KeptRun>;
+  run(model: string, more?: RunOptions): Promise<ManagedRun>;
   /** A run that trains until its update's file is in the gate's folder. */
-  live(gate: string, more?: ScriptedRun): Promise<KeptRun>;
+  live(gate: string, more?: ScriptedRun): Promise<ManagedRun>;
   script(lines: Script): Promise<void>;
   /** Where the engine never answers; null: it answers. */
   hang(at: "load" | "close" | null): Promise<void>;

@@ -4,7 +4,7 @@ import type { IdleRun } from "../directory/idle_run.ts";
 import type { CommandEvent } from "../record/event.ts";
 import { readEvents } from "../record/event_log.ts";
 import { isLive } from "../record/run.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 
 /** The event of an accepted command. */
 export function commandEvent(
@@ -19,7 +19,7 @@ export function commandEvent(
  * Accepts a learning rate while the run's process is starting. The process reads and logs the command once it is ready.
  * Until then `unlogged` in the server's record has the rate.
  */
-export async function acceptRate(run: KeptRun, lr: number): Promise<void> {
+export async function acceptRate(run: ManagedRun, lr: number): Promise<void> {
   await run.change(({ unlogged }) => {
     const { after_seq, rates } = unlogged ?? { after_seq: run.last_seq, rates: [] };
     return { learning_rate: lr, unlogged: { after_seq, rates: [...rates, lr] } };
@@ -32,7 +32,7 @@ export async function acceptRate(run: KeptRun, lr: number): Promise<void> {
  * Writes to the log of an ended process the accepted commands that it did not log: learning rates first, then the cancel
  * for which it was killed. Does nothing when the run's last state shows that the process ended in order.
  */
-export async function logMissingCommands(run: KeptRun, idle: IdleRun): Promise<void> {
+export async function logMissingCommands(run: ManagedRun, idle: IdleRun): Promise<void> {
   const { service: { unlogged }, killed_for } = run;
   if (!isLive(idle.record.state)) return;
   if (unlogged) {
@@ -46,7 +46,7 @@ export async function logMissingCommands(run: KeptRun, idle: IdleRun): Promise<v
 }
 
 /** Clears `unlogged` and `killed_for` in the server's record, once the log has those commands. */
-export async function clearMissingCommands(run: KeptRun): Promise<void> {
+export async function clearMissingCommands(run: ManagedRun): Promise<void> {
   run.killed_for = null;
   const { unlogged, killed_for } = run.service;
   if (unlogged !== null || killed_for !== null) await run.change({ unlogged: null, killed_for: null });

@@ -3,7 +3,7 @@
 import { loadRunConfig } from "../../config/check/load.ts";
 import { type ErrorCode, type ErrorRecord, errorRecord, ServiceError } from "../../core/errors.ts";
 import { clientFiles } from "../directory/client_files.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
 /** Failures of the run's own files: a change or a loss since it was created, not a fault of the request. */
@@ -52,7 +52,7 @@ export function isLostFile({ code, details: { problems } }: Pick<ErrorRecord, "c
  * @throws {ServiceError} `conflict` without paths; the log gets the reason.
  */
 export async function refuseLostFiles(
-  { id: run, directory }: Pick<KeptRun, "id" | "directory">,
+  { id: run, directory }: Pick<ManagedRun, "id" | "directory">,
   log: AskedRun["log"],
 ): Promise<void> {
   try {

@@ -2,9 +2,9 @@
 
 import type { CommandEvent } from "../record/event.ts";
 import { acceptRate, commandEvent } from "./accepted_commands.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 import { kill } from "./run_ends.ts";
-import type { RunKeeper } from "./run_keeper.ts";
+import type { RunLifecycle } from "./run_lifecycle.ts";
 
 /** A command of a client. */
 export type FleetCommand =
@@ -17,13 +17,13 @@ export type TakesEffect = CommandEvent["takes_effect"];
 
 /** Cancels a run. A run without a process, or whose process has not trained yet, ends at once. */
 export async function cancelRun(
-  run: KeptRun,
+  run: ManagedRun,
   { at, checkpoint }: Extract<FleetCommand, { command: "cancel" }>,
-  keeper: RunKeeper,
+  lifecycle: RunLifecycle,
 ): Promise<TakesEffect> {
   const { state } = run.record, command = { at, checkpoint };
   if (!run.child) {
-    await keeper.changeIdle(run, (idle) => {
+    await lifecycle.changeIdle(run, (idle) => {
       idle.append(commandEvent("cancel", "now", command));
       return idle.transition("cancelled");
     });
@@ -36,20 +36,24 @@ export async function cancelRun(
 }
 
 /** Sets the learning rate of a run. Processes that start later get it too, before their first update. */
-export async function setLearningRate(run: KeptRun, lr: number, keeper: RunKeeper): Promise<TakesEffect> {
+export async function setLearningRate(
+  run: ManagedRun,
+  lr: number,
+  lifecycle: RunLifecycle,
+): Promise<TakesEffect> {
   const { child, record: { state } } = run;
   if (child && state === "starting") await acceptRate(run, lr);
   else {
     if (child) await child.command("set_lr", { lr });
-    else await logIdle(run, commandEvent("set_lr", "boundary", { lr }), keeper);
+    else await logIdle(run, commandEvent("set_lr", "boundary", { lr }), lifecycle);
     await run.change({ learning_rate: lr });
   }
   return "boundary";
 }
 
 /** Writes a command into the log of a run without a process. */
-export function logIdle(run: KeptRun, command: CommandEvent, keeper: RunKeeper): Promise<void> {
-  return keeper.changeIdle(run, (idle) => {
+export function logIdle(run: ManagedRun, command: CommandEvent, lifecycle: RunLifecycle): Promise<void> {
+  return lifecycle.changeIdle(run, (idle) => {
     idle.append(command);
     return Promise.resolve();
   });

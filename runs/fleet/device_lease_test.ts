@@ -12,7 +12,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { DeviceLease, DRAIN_MS, OTHERS_POLL_MS } from "./device_lease.ts";
 import { loggedEvents, openGate, TestFleet, untilWaiting } from "./fleet_testing.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -301,7 +301,7 @@ async function withRacingFleet(
 }
 
 /** The states and warnings of a run's log, in order. */
-async function storyOf(run: KeptRun): Promise<string[]> {
+async function storyOf(run: ManagedRun): Promise<string[]> {
   return (await loggedEvents(run)).flatMap((event) =>
     event.kind === "state" ? [event.state] : event.kind === "log" ? [event.message] : []
   );

@@ -12,13 +12,13 @@ import { commandEvent } from "./accepted_commands.ts";
 import { refuseLostFiles } from "./changed_files.ts";
 import { cancelRun, type FleetCommand, logIdle, setLearningRate, type TakesEffect } from "./commands.ts";
 import { DeviceLease, type DeviceLeaseOptions, needsLock } from "./device_lease.ts";
-import { KeptRun } from "./kept_run.ts";
+import { ManagedRun } from "./managed_run.ts";
 import { Probes } from "./probes.ts";
 import type { LiveRequestBody, RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, type PlannedProcess, RUN_FOLDER, UNFINISHED } from "./new_run.ts";
 import { removeConversations } from "./recordings.ts";
 import { kill, mustKill } from "./run_ends.ts";
-import { type FleetChange, ORPHAN_WAIT_MS, RunKeeper } from "./run_keeper.ts";
+import { type FleetChange, ORPHAN_WAIT_MS, RunLifecycle } from "./run_lifecycle.ts";
 import type { ServiceRecord } from "./service_record.ts";
 import { abortable, type WaitLimit, withTimeout } from "./wait_limit.ts";
 
@@ -70,13 +70,13 @@ export class Fleet {
   /** Who has the device. */
   readonly device: DeviceLease;
   readonly #options: FleetOptions;
-  readonly #runs = new Map<string, KeptRun>();
+  readonly #runs = new Map<string, ManagedRun>();
   /** Runs whose records are damaged. */
   readonly #unreadable = new Set<string>();
   /** The runs that are being made and will wait for a slot. */
   readonly #joining = new Set<string>();
   readonly #closing = new AbortController();
-  readonly #keeper: RunKeeper;
+  readonly #lifecycle: RunLifecycle;
   readonly #probes: Probes;
 
   private constructor(options: FleetOptions) {
@@ -86,7 +86,7 @@ export class Fleet {
     const device = this.device = new DeviceLease({ runs, clock, returned, others });
     const release = (run: string) => this.#release(run), ready = () => device.ready();
     const shared = { ready, release, hasPlace: () => this.#has_place, changes: this.changes, closing };
-    this.#keeper = new RunKeeper({ clock, svc, log, ...shared });
+    this.#lifecycle = new RunLifecycle({ clock, svc, log, ...shared });
     this.#probes = new Probes({ device, clock, svc, log, folder: options.folder });
   }
 
@@ -103,7 +103,7 @@ export class Fleet {
       try {
         if (UNFINISHED.test(name)) await Deno.remove(`${folder}/${name}`, { recursive: true });
         if (RUN_FOLDER.test(name)) {
-          const orphan = await fleet.#take(await KeptRun.read(`${folder}/${name}`));
+          const orphan = await fleet.#take(await ManagedRun.read(`${folder}/${name}`));
           if (orphan) orphans.push(orphan.repaired);
         }
       } catch (error) {
@@ -112,16 +112,16 @@ export class Fleet {
       }
     }
     await removeConversations(options.conversations, (run) => !fleet.hasFolder(run));
-    await fleet.#keeper.within(options.orphan_wait_ms ?? ORPHAN_WAIT_MS, orphans);
+    await fleet.#lifecycle.within(options.orphan_wait_ms ?? ORPHAN_WAIT_MS, orphans);
     return fleet;
   }
 
   /** The runs, newest first. */
-  list(): KeptRun[] {
+  list(): ManagedRun[] {
     return [...this.#runs.values()].sort((a, b) => a.id < b.id ? 1 : -1);
   }
 
-  get(id: string): KeptRun | null {
+  get(id: string): ManagedRun | null {
     return this.#runs.get(id) ?? null;
   }
 
@@ -151,7 +151,7 @@ export class Fleet {
    * @throws {ServiceError} `device_unavailable` without a slot or a place in the queue; `path_not_found` when the parent
    * of a fork has lost its checkpoint.
    */
-  async create(run: NewRun): Promise<KeptRun> {
+  async create(run: NewRun): Promise<ManagedRun> {
     const { folder, clock } = this.#options, id = newId("run", clock);
     const needs_lock = needsLock(run.plan.config.model), admission = this.#admissionOf(needs_lock);
     if (admission === "none") throw this.device.noSlotError(needs_lock);
@@ -162,13 +162,13 @@ export class Fleet {
       const directory = `${folder}/${id}`, made = `${folder}/.new_${id}`;
       await makeRunFolder(run, { id, directory, made, clock, waits: admission === "queue" });
       await syncDirectory(folder);
-      const kept = await KeptRun.read(directory);
-      this.#runs.set(id, kept);
+      const created = await ManagedRun.read(directory);
+      this.#runs.set(id, created);
       this.changes.push({ kind: "created", run: id, state: "queued" });
       this.#joining.delete(id);
-      if (admission === "slot") await kept.exclusively(() => this.#keeper.start(kept));
+      if (admission === "slot") await created.exclusively(() => this.#lifecycle.start(created));
       else this.startQueued();
-      return kept;
+      return created;
     } catch (error) {
       this.#joining.delete(id);
       this.#release(id);
@@ -192,20 +192,20 @@ export class Fleet {
     }
   }
 
-  #command(run: KeptRun, command: FleetCommand): Promise<TakesEffect> {
+  #command(run: ManagedRun, command: FleetCommand): Promise<TakesEffect> {
     return run.exclusively(async () => {
       await this.#check(run, command.command);
       switch (command.command) {
         case "resume":
           return await this.#resume(run);
         case "cancel":
-          return await cancelRun(run, command, this.#keeper);
+          return await cancelRun(run, command, this.#lifecycle);
         case "set_lr":
-          return await setLearningRate(run, command.lr, this.#keeper);
+          return await setLearningRate(run, command.lr, this.#lifecycle);
         case "checkpoint":
           if (run.child) return await run.child.command("checkpoint");
           // The pause wrote a checkpoint of this state.
-          await logIdle(run, commandEvent("checkpoint", "now"), this.#keeper);
+          await logIdle(run, commandEvent("checkpoint", "now"), this.#lifecycle);
           return "now";
         case "pause":
           return await this.#childOf(run).command("pause");
@@ -217,7 +217,7 @@ export class Fleet {
   async change(id: string, changes: Partial<Pick<ServiceRecord, "name" | "notes" | "tags">>): Promise<void> {
     const run = await this.#settled(id);
     await run.exclusively(async () => {
-      this.#checkKept(run);
+      this.#checkPresent(run);
       await run.change(changes);
     });
   }
@@ -304,15 +304,15 @@ export class Fleet {
   }
 
   /** Finds a run. When its process is ending, waits until that process is gone. */
-  async #settled(id: string): Promise<KeptRun> {
+  async #settled(id: string): Promise<ManagedRun> {
     const run = this.#runs.get(id);
     if (!run) throw new ServiceError("conflict", `Cannot use ${id}: it has been deleted`);
     if (run.child && !isLive(run.record.state)) await this.idle(id);
     return run;
   }
 
-  async #check(run: KeptRun, command: RunCommand): Promise<void> {
-    this.#checkKept(run);
+  async #check(run: ManagedRun, command: RunCommand): Promise<void> {
+    this.#checkPresent(run);
     const reason = commandRefusal(command, run.record.state, await run.facts());
     const is_orphan = run.child === null && isLive(run.record.state);
     if (reason === null && !is_orphan) return;
@@ -320,19 +320,19 @@ export class Fleet {
     throw new ServiceError("conflict", `Cannot ${command} the run: ${why}`);
   }
 
-  #checkKept(run: KeptRun): void {
+  #checkPresent(run: ManagedRun): void {
     if (this.#runs.get(run.id) === run) return;
     throw new ServiceError("conflict", `Cannot use ${run.id}: it has been deleted`);
   }
 
   /** A run's process. @throws {ServiceError} `conflict` when it has none. */
-  #childOf({ id, child }: KeptRun): RunChild {
+  #childOf({ id, child }: ManagedRun): RunChild {
     if (!child) throw new ServiceError("conflict", `Cannot ask ${id}: it has no process`);
     return child;
   }
 
   /** Takes a slot for a run, now. @returns False when there is none. */
-  #reserve(run: KeptRun): boolean {
+  #reserve(run: ManagedRun): boolean {
     if (this.#closing.signal.aborted || !this.device.hasSlot(run.needs_lock)) return false;
     this.device.take(run.id);
     return true;
@@ -344,17 +344,17 @@ export class Fleet {
   }
 
   /** Adds a run when the server starts. @returns Its repair while a process of an earlier server works in it, else null. */
-  async #take(run: KeptRun): Promise<{ repaired: Promise<void> } | null> {
-    const is_orphan = run.needs_repair && !await this.#keeper.recover(run);
+  async #take(run: ManagedRun): Promise<{ repaired: Promise<void> } | null> {
+    const is_orphan = run.needs_repair && !await this.#lifecycle.recover(run);
     this.#runs.set(run.id, run);
     if (!is_orphan) return null;
     // The run has a slot as long as that process works.
     this.device.take(run.id);
-    return { repaired: this.#keeper.repairLater(run) };
+    return { repaired: this.#lifecycle.repairLater(run) };
   }
 
-  #queued(): KeptRun[] {
-    const key = ({ id, service }: KeptRun) => `${service.queued_at ?? ""} ${id}`;
+  #queued(): ManagedRun[] {
+    const key = ({ id, service }: ManagedRun) => `${service.queued_at ?? ""} ${id}`;
     return [...this.#runs.values()].filter(({ record }) => record.state === "queued")
       .sort((a, b) => key(a) < key(b) ? -1 : 1);
   }
@@ -374,21 +374,21 @@ export class Fleet {
         continue;
       }
       run.exclusively(async () => {
-        if (run.record.state === "queued") await this.#keeper.start(run);
+        if (run.record.state === "queued") await this.#lifecycle.start(run);
         else this.#release(run.id);
       }).catch((error) => log({ level: "error", run: run.id, message: errorRecord(error).message }));
     }
   }
 
-  async #resume(run: KeptRun): Promise<TakesEffect> {
+  async #resume(run: ManagedRun): Promise<TakesEffect> {
     await refuseLostFiles(run, this.#options.log);
     if (this.#reserve(run)) {
-      await this.#keeper.start(run, commandEvent("resume", "now"));
+      await this.#lifecycle.start(run, commandEvent("resume", "now"));
       return "now";
     }
     if (this.#admissionOf(run.needs_lock) === "none") throw this.device.noSlotError(run.needs_lock);
     await run.change({ queued_at: timestamp(this.#options.clock) });
-    await this.#keeper.changeIdle(run, (idle) => {
+    await this.#lifecycle.changeIdle(run, (idle) => {
       idle.append(commandEvent("resume", "boundary"));
       return idle.transition("queued");
     });

@@ -6,13 +6,13 @@ import { DirectoryLock } from "../directory/directory_lock.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { RunEvent } from "../record/event.ts";
 import { loggedEvents, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
-import { KeptRun } from "./kept_run.ts";
+import { ManagedRun } from "./managed_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
 const statesOf = (events: readonly RunEvent[]) =>
   events.flatMap((event) => event.kind === "state" ? [event.state] : []);
-const adapterOf = (run: KeptRun) => Deno.readTextFile(`${run.directory}/adapter.gguf`);
+const adapterOf = (run: ManagedRun) => Deno.readTextFile(`${run.directory}/adapter.gguf`);
 const isRefused = (code: string) => (error: unknown) => error instanceof ServiceError && error.code === code;
 
 /** The adapter of the same run without interruption. */
@@ -60,7 +60,7 @@ Deno.test("the newest metrics are those that have a value", strict, () =>
     const { seq, time } = (await loggedEvents(run)).at(-1)!, values = { finite: 0.5, infinite: null };
     const event = { seq: seq + 1, time, run: run.id, kind: "metrics", update: 2, step: 2, values };
     await Deno.writeTextFile(run.eventsPath, JSON.stringify(event) + "\n", { append: true });
-    const { last_metrics } = await KeptRun.read(run.directory);
+    const { last_metrics } = await ManagedRun.read(run.directory);
     assert.deepEqual([last_metrics.finite, "infinite" in last_metrics], [0.5, false]);
   }));
 
@@ -167,7 +167,7 @@ Deno.test(
 );
 
 /** A run that says that it is running, but has no process. */
-async function leftRun(folder: string): Promise<KeptRun> {
+async function leftRun(folder: string): Promise<ManagedRun> {
   const first = await TestFleet.open({ folder });
   const run = await first.create({ gate: `${folder}/gate` });
   await first.until(run, "running");

@@ -10,8 +10,8 @@ import type { RunState } from "../record/run.ts";
 import type { RunEvent } from "../record/event.ts";
 import { readEvents } from "../record/event_log.ts";
 import { Fleet, type FleetOptions } from "./fleet.ts";
-import type { FleetChange } from "./run_keeper.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { FleetChange } from "./run_lifecycle.ts";
+import type { ManagedRun } from "./managed_run.ts";
 import type { NewRun } from "./new_run.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../tests/scripted_run.ts", import.meta.url));
@@ -91,12 +91,12 @@ export class TestFleet {
     return opened;
   }
 
-  create(scripted: ScriptedRun = {}, more: Partial<NewRun> = {}): Promise<KeptRun> {
+  create(scripted: ScriptedRun = {}, more: Partial<NewRun> = {}): Promise<ManagedRun> {
     return this.fleet.create({ ...testRun(scripted), ...more });
   }
 
   /** Resolves when a run is in a state, now or later. */
-  async until(run: KeptRun, ...states: RunState[]): Promise<void> {
+  async until(run: ManagedRun, ...states: RunState[]): Promise<void> {
     await this.untilTrue(() => states.includes(run.record.state));
   }
 
@@ -162,7 +162,7 @@ export async function withFleet(
 }
 
 /** The log of a run. */
-export function loggedEvents(run: KeptRun): Promise<RunEvent[]> {
+export function loggedEvents(run: ManagedRun): Promise<RunEvent[]> {
   return Array.fromAsync(readEvents(run.eventsPath));
 }
 

@@ -5,7 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { MAX_COMMAND_BYTES } from "../process/control.ts";
 import { readEvents } from "../record/event_log.ts";
 import { openGate, withFleet } from "./fleet_testing.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 import type { LiveRequestBody } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
@@ -23,7 +23,7 @@ const generate = (
 });
 const EVALUATE: LiveRequestBody = { command: "evaluate", limit: 2 };
 
-const adapterOf = (run: KeptRun) => Deno.readTextFile(`${run.directory}/adapter.gguf`);
+const adapterOf = (run: ManagedRun) => Deno.readTextFile(`${run.directory}/adapter.gguf`);
 
 /** A refusal's code, and whether its message matches. */
 const refused = (code: string, message: RegExp) => (error: unknown) => {
@@ -110,7 +110,7 @@ Deno.test(
 
 Deno.test("states that accept no request refuse it, and so does a device that is taken", strict, async () => {
   await withFleet(async (fleet, folder) => {
-    const gate = `${folder}/gate`, ask = (run: KeptRun) => fleet.fleet.ask(run.id, generate(), limit);
+    const gate = `${folder}/gate`, ask = (run: ManagedRun) => fleet.fleet.ask(run.id, generate(), limit);
     const first = await fleet.create({ updates: 1 });
     await fleet.until(first, "completed");
     await fleet.fleet.idle(first.id);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { loggedEvents, openGate, type TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -14,7 +14,7 @@ const RESUME = { command: "resume" } as const;
 async function queuedRun(
   fleet: TestFleet,
   folder: string,
-): Promise<{ run: KeptRun; rows: string; gate: string }> {
+): Promise<{ run: ManagedRun; rows: string; gate: string }> {
   const rows = `${folder}/rows.jsonl`, gate = `${folder}/gate`;
   const model = await Deno.realPath(await fixturePath("models/tiny-agent-f16.gguf"));
   await Deno.writeTextFile(rows, '{"text": "Once there was a cat."}');

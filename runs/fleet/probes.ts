@@ -10,7 +10,7 @@ import { newId } from "../../core/ids.ts";
 import type { Calibration } from "../process/calibrate.ts";
 import { failureOfFiles } from "./changed_files.ts";
 import { type DeviceLease, needsLock } from "./device_lease.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 import type { PlannedProcess } from "./new_run.ts";
 import { type LiveRequestBody, RunChild } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
@@ -54,7 +54,7 @@ export class Probes {
    * @throws {ServiceError} `device_unavailable` when the device is taken, `conflict` when the run's files have changed,
    * the refusal of the request, or the signal's reason.
    */
-  async ask(run: KeptRun, live_request: LiveRequestBody, signal: AbortSignal): Promise<unknown> {
+  async ask(run: ManagedRun, live_request: LiveRequestBody, signal: AbortSignal): Promise<unknown> {
     const checkpoint = live_request.checkpoint ??
       (run.record.state === "completed" ? undefined : (await run.checkpoints()).at(-1));
     const asked = checkpoint === undefined ? live_request : { ...live_request, checkpoint };

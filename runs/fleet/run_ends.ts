@@ -7,7 +7,7 @@ import { failureReason, isLive } from "../record/run.ts";
 import { logMissingCommands } from "./accepted_commands.ts";
 import { isLostFile } from "./changed_files.ts";
 import type { DeviceLease } from "./device_lease.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 import { parentCheckpoint } from "./parent_checkpoint.ts";
 import type { ChildEnd } from "./run_child.ts";
 import { type CancelArguments, PROCESS_CONFIG } from "./service_record.ts";
@@ -16,7 +16,7 @@ import { type CancelArguments, PROCESS_CONFIG } from "./service_record.ts";
  * Whether a cancel "now" kills the process at once instead of asking it to cancel. A process that is starting or stopping
  * reads no commands, and one that was asked to cancel before has not done so yet.
  */
-export function mustKill({ child, record: { state }, is_cancelling }: KeptRun): boolean {
+export function mustKill({ child, record: { state }, is_cancelling }: ManagedRun): boolean {
   return child !== null && (state === "starting" || state === "stopping" || is_cancelling);
 }
 
@@ -24,7 +24,10 @@ export function mustKill({ child, record: { state }, is_cancelling }: KeptRun): 
  * Waits while a run's process is being started or is ending. Such a process answers no requests, and nobody else can have
  * the device.
  */
-export async function untilSettled(run: KeptRun, device: Pick<DeviceLease, "has" | "freed">): Promise<void> {
+export async function untilStartedOrEnded(
+  run: ManagedRun,
+  device: Pick<DeviceLease, "has" | "freed">,
+): Promise<void> {
   if (!device.has(run.id)) return;
   if (run.child && !isLive(run.record.state)) await device.freed(run.id);
   // The process is being started, or its last events are being written.
@@ -32,7 +35,7 @@ export async function untilSettled(run: KeptRun, device: Pick<DeviceLease, "has"
 }
 
 /** Kills the process of a run that is to be cancelled. @throws {ServiceError} `conflict` when it has just ended. */
-export async function kill(run: KeptRun, { at, checkpoint }: CancelArguments): Promise<"now"> {
+export async function kill(run: ManagedRun, { at, checkpoint }: CancelArguments): Promise<"now"> {
   const killed_for = run.killed_for ??= { at, checkpoint };
   // A server that starts after a crash of this one reads it. The process is killed even when the disk is full.
   await run.change({ killed_for }).catch(() => {});
@@ -45,7 +48,7 @@ export async function kill(run: KeptRun, { at, checkpoint }: CancelArguments): P
 }
 
 /** The arguments of `svc` for a run's process. @throws {ServiceError} `path_not_found` when a fork has lost its checkpoint. */
-export async function startArguments(run: KeptRun): Promise<string[]> {
+export async function startArguments(run: ManagedRun): Promise<string[]> {
   const { learning_rate: lr } = run.service, rate = lr === null ? [] : ["--learning-rate", String(lr)];
   const own = ["train", `${run.directory}/${PROCESS_CONFIG}`, "--control", "--adopt", run.id, ...rate];
   if ((await run.checkpoints()).length > 0) return [...own, "--resume"];
@@ -62,7 +65,7 @@ export async function startArguments(run: KeptRun): Promise<string[]> {
  * @param has_place Whether one more run may wait for a slot.
  */
 export async function completeLog(
-  run: KeptRun,
+  run: ManagedRun,
   { idle, end, has_place }: { idle: IdleRun; end: ChildEnd | null; has_place: boolean },
 ): Promise<void> {
   const { state } = idle.record;

@@ -4,7 +4,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { loadRunConfig } from "../../config/check/load.ts";
 import { CHECKPOINT_ADAPTER } from "../../trainer/protocol/protocol.ts";
 import type { Fleet } from "../fleet/fleet.ts";
-import type { KeptRun } from "../fleet/kept_run.ts";
+import type { ManagedRun } from "../fleet/managed_run.ts";
 import { PROCESS_CONFIG } from "../fleet/service_record.ts";
 import type { ServingDemand } from "../plan/plan_serving.ts";
 import type { AdapterFile } from "./protocol.ts";
@@ -14,7 +14,7 @@ const NAME = /^(run_[0-9A-HJKMNP-TV-Z]{26})(?:@(base|update_\d{6,}))?$/;
 /** A name that clients give as `model`. */
 export interface ServedModel {
   name: string;
-  run: KeptRun;
+  run: ManagedRun;
   /** `policy`: the run's adapter; `base`: none; else a checkpoint. */
   part: "policy" | "base" | { checkpoint: string };
   /** Null for the base, and for the policy of a run that has not written an adapter yet. */
@@ -38,13 +38,13 @@ export async function findServedModel(fleet: Fleet, name: string): Promise<Serve
   return { name, run, part: { checkpoint: part }, adapter: checkpointAdapter(run, part) };
 }
 
-function checkpointAdapter(run: KeptRun, name: string): AdapterPlace {
+function checkpointAdapter(run: ManagedRun, name: string): AdapterPlace {
   const checkpoint = `${run.checkpointRoot}/${name}`;
   return { path: `${checkpoint}/${CHECKPOINT_ADAPTER}`, checkpoint };
 }
 
 /** The adapter that a completed run wrote, else that of its newest checkpoint; null without one. */
-async function policyAdapter(run: KeptRun, checkpoints: readonly string[]): Promise<AdapterPlace | null> {
+async function policyAdapter(run: ManagedRun, checkpoints: readonly string[]): Promise<AdapterPlace | null> {
   const path = `${run.directory}/adapter.gguf`;
   if (run.record.state === "completed" && await versionOf(path)) return { path, checkpoint: null };
   const newest = checkpoints.at(-1);
@@ -63,24 +63,24 @@ export async function adapterFileAt(place: AdapterPlace): Promise<AdapterFile | 
 }
 
 /** The names of a run, the most useful first. */
-export async function namesOf(run: KeptRun): Promise<string[]> {
+export async function namesOf(run: ManagedRun): Promise<string[]> {
   const checkpoints = await run.checkpoints();
   const policy = run.child !== null || await policyAdapter(run, checkpoints) !== null ? [run.id] : [];
   return [...policy, `${run.id}@base`, ...checkpoints.reverse().map((name) => `${run.id}@${name}`)];
 }
 
 /** The configuration that a run was created with. */
-export function configOf(run: KeptRun): ResolvedConfig {
+export function configOf(run: ManagedRun): ResolvedConfig {
   return run.service.plan.config;
 }
 
 /** How a base is loaded. */
 type BaseModel = Pick<ResolvedConfig["model"], "path" | "device" | "webgpu" | "compute" | "kv">;
 
-const base_models = new WeakMap<KeptRun, Promise<BaseModel>>();
+const base_models = new WeakMap<ManagedRun, Promise<BaseModel>>();
 
 /** How the base of a run is loaded. Its path has no links, because a link that a client named may lead elsewhere now. */
-export function baseModel(run: KeptRun): Promise<BaseModel> {
+export function baseModel(run: ManagedRun): Promise<BaseModel> {
   let model = base_models.get(run);
   if (!model) {
     model = loadRunConfig(`${run.directory}/${PROCESS_CONFIG}`, { check_paths: false })
@@ -98,8 +98,8 @@ export function baseKey({ path, device, webgpu, compute, kv }: BaseModel): strin
 
 /** What serving a run needs, for the longest context and the largest adapter of all runs with the same base. */
 export function servingDemand(
-  run: KeptRun,
-  { model: { path, compute, kv }, others }: { model: BaseModel; others: readonly KeptRun[] },
+  run: ManagedRun,
+  { model: { path, compute, kv }, others }: { model: BaseModel; others: readonly ManagedRun[] },
 ): ServingDemand {
   const own = configOf(run), key = baseKey(own.model);
   const same = [own, ...others.map(configOf).filter(({ model }) => baseKey(model) === key)];
@@ -114,7 +114,7 @@ export function servingDemand(
 /** Whether a loaded base is large enough for the context and the adapter of a run. */
 export function canServe(
   { max_context, rank }: { max_context: number; rank: number },
-  run: KeptRun,
+  run: ManagedRun,
 ): boolean {
   const { training, lora } = configOf(run);
   return max_context >= training.ctx && rank >= lora.rank;

@@ -11,7 +11,7 @@ import type { Fleet } from "../fleet/fleet.ts";
 import { abortable, withinTime } from "../fleet/wait_limit.ts";
 import { removeConversations } from "../fleet/recordings.ts";
 import type { RunChild } from "../fleet/run_child.ts";
-import { untilSettled } from "../fleet/run_ends.ts";
+import { untilStartedOrEnded } from "../fleet/run_ends.ts";
 import { servedSizes, type ServingDemand, type ServingPlan } from "../plan/plan_serving.ts";
 import { ModelProcess } from "./model_process.ts";
 import type { LoadedBase, RecordingPlace } from "./protocol.ts";
@@ -188,7 +188,7 @@ export class Serving {
     const { clock, fleet: { device } } = this.#options;
     const late = () => busy("Cannot answer: the run's process is still starting or ending; try again later");
     const patience = { timeout_ms: SETTLE_MS, signal, clock, late };
-    await withinTime(patience, (either) => abortable(untilSettled(run, device), either));
+    await withinTime(patience, (either) => abortable(untilStartedOrEnded(run, device), either));
   }
 
   async *#answered(

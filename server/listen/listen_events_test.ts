@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { parseServerConfig } from "../../config/server/load.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
-import type { FleetChange } from "../../runs/fleet/run_keeper.ts";
+import type { FleetChange } from "../../runs/fleet/run_lifecycle.ts";
 import { openDatabase } from "../store/database.ts";
 import { openGate, TestFleet, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
 import { withFolder } from "../../tests/folder.ts";

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { ServiceError } from "../../core/errors.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { askFleet, fleetOf } from "../resources/fleet_problems.ts";
 import { runDocument } from "../resources/run_document.ts";
 import type { RunCard } from "../resources/run_schema.ts";
@@ -74,14 +74,14 @@ function earlierAnswer(key: string, services: Services): KeptAnswer | null {
 }
 
 /** The answer to repeated requests with a run's key; null for a run without a key, or with an old one. */
-function answerOf(run: KeptRun, now_ms: number): KeptAnswer | null {
+function answerOf(run: ManagedRun, now_ms: number): KeptAnswer | null {
   const { idempotency } = run.service;
   if (idempotency === null || !isKept(idempotency, now_ms)) return null;
   return { ...idempotency, run: run.id, answer: JSON.stringify(runDocument(run)) };
 }
 
 /** Keeps the answer for a run's key, which outlives the run. */
-export function keepAnswerOf(run: KeptRun, { database, clock }: AnswerServices): void {
+export function keepAnswerOf(run: ManagedRun, { database, clock }: AnswerServices): void {
   const now_ms = clock.wall_ms(), answer = answerOf(run, now_ms);
   if (answer) keepAnswer(database, answer, now_ms);
 }
@@ -89,11 +89,11 @@ export function keepAnswerOf(run: KeptRun, { database, clock }: AnswerServices):
 interface PlannedOptions {
   services: Services;
   request: Request;
-  idempotency: KeptRun["service"]["idempotency"];
+  idempotency: ManagedRun["service"]["idempotency"];
 }
 
 /** Plans and creates a run. When a fork's parent loses the checkpoint in between, the fork is planned again. */
-async function planned(asked: ConfigRequest, options: PlannedOptions): Promise<KeptRun> {
+async function planned(asked: ConfigRequest, options: PlannedOptions): Promise<ManagedRun> {
   for (let tries = 1; tries <= MAX_PLANS; tries++) {
     try {
       return await planOnce(asked, options);
@@ -109,7 +109,7 @@ async function planned(asked: ConfigRequest, options: PlannedOptions): Promise<K
 async function planOnce(
   asked: ConfigRequest,
   { services, request: { signal }, idempotency }: PlannedOptions,
-): Promise<KeptRun> {
+): Promise<ManagedRun> {
   using _held = holdDatasets(asked, services);
   const fleet = fleetOf(services);
   const { planned: { plan }, name, algorithm, processConfig, fork } = await planRunRequest(asked, {

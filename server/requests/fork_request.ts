@@ -3,7 +3,7 @@
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { setKey } from "../../config/text/toml_tree.ts";
 import { flattenConfig, isForkableKey } from "../../runs/directory/config_identity.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
 import { commandRefusal } from "../../runs/record/run.ts";
 import { notFound } from "../http/problems.ts";
@@ -23,16 +23,16 @@ export async function findFork(
   { run, checkpoint }: { run: string; checkpoint?: string | undefined },
   { fleet }: Pick<Services, "fleet">,
 ): Promise<Fork> {
-  const kept = fleet?.get(run);
-  if (!kept) throw notFound("There is no such run", "/fork_from/run");
-  const { config, sources } = kept.service.plan, names = await kept.checkpoints();
+  const parent = fleet?.get(run);
+  if (!parent) throw notFound("There is no such run", "/fork_from/run");
+  const { config, sources } = parent.service.plan, names = await parent.checkpoints();
   const newest = names.at(-1) ?? "";
   if (checkpoint !== undefined && !names.includes(checkpoint)) {
     throw notFound("The run has no such checkpoint", "/fork_from/checkpoint");
   }
   const name = checkpoint ?? newest;
-  const reason = commandRefusal("fork", kept.record.state, await kept.facts());
-  const directory = `${kept.checkpointRoot}/${name}`;
+  const reason = commandRefusal("fork", parent.record.state, await parent.facts());
+  const directory = `${parent.checkpointRoot}/${name}`;
   return { parent: { run, checkpoint: name, directory, config, sources }, refusal: reason };
 }
 
@@ -41,9 +41,9 @@ const isUnset = (key: string, sources: Sources) => sources[key] === "default" ||
 
 /** The keys that a run's request set, with its sections; null when there is no such run. */
 export function parentKeys(run: string, { fleet }: Pick<Services, "fleet">): Table | null {
-  const kept: Pick<KeptRun, "service"> | null = fleet?.get(run) ?? null;
-  if (!kept) return null;
-  const { config, sources } = kept.service.plan, tree: Table = {};
+  const parent: Pick<ManagedRun, "service"> | null = fleet?.get(run) ?? null;
+  if (!parent) return null;
+  const { config, sources } = parent.service.plan, tree: Table = {};
   for (const section of Object.keys(config)) tree[section] = {};
   for (const [key, value] of flattenConfig(config)) {
     if (!isUnset(key, sources)) setKey(tree, key, structuredClone(value));

@@ -2,12 +2,12 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { notFound, Problem, problemAt } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 
 /** For a route's `find`: a run of this server's fleet. @throws {Problem} `not-found`. */
-export function findKeptRun({ id }: { id: string }, { fleet }: Services): Promise<KeptRun> {
+export function findManagedRun({ id }: { id: string }, { fleet }: Services): Promise<ManagedRun> {
   const run = fleet?.get(id);
   if (!run) throw notFound("There is no such run; GET /v1/runs lists them", "/path/id");
   return Promise.resolve(run);

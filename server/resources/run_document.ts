@@ -1,6 +1,6 @@
 /** A server's run as the API shows it. */
 
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import type { RunSource, StoredRun } from "../sources/run_source.ts";
 import type { RunCard } from "./run_schema.ts";
 import { resolvePaths } from "../../config/check/derive.ts";
@@ -8,7 +8,7 @@ import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
 
 /** The document of a run. */
-export function runDocument(run: KeptRun): RunCard {
+export function runDocument(run: ManagedRun): RunCard {
   const { record, service, progress, last_metrics } = run;
   const { id, algorithm, state, state_reason, created_at, started_at, ended_at, error, deterministic } =
     record;

@@ -12,7 +12,7 @@ import {
 } from "../../core/chat_schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
@@ -140,7 +140,7 @@ export function evaluationResult(
  * `device-busy`, `timeout`.
  */
 export async function askRun(
-  run: KeptRun,
+  run: ManagedRun,
   asked: LiveRequestBody,
   { services, request }: { services: Services; request: Request },
 ): Promise<unknown> {

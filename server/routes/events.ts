@@ -2,15 +2,15 @@
 
 import { z } from "zod";
 import { hasEnded } from "../../runs/record/run.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { FLEET_EVENTS, RUN_EVENTS } from "../resources/event_schema.ts";
-import { findKeptRun } from "../resources/fleet_problems.ts";
+import { findManagedRun } from "../resources/fleet_problems.ts";
 import { empty, raw, type Route, route } from "../routing/route.ts";
 import type { FleetEvents } from "../store/fleet_events.ts";
 import { eventStream, LAST_EVENT_ID, resumeId, type SentEvent, sinceQuery } from "../http/sse.ts";
 
 /** The durable events of a run after the one with a number, up to its last. */
-async function* runEvents(run: KeptRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {
+async function* runEvents(run: ManagedRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {
   for await (const lines of run.feed.follow(since, signal)) {
     yield lines.map(({ seq, kind, text }) => ({ id: seq, event: kind, data: text }));
     if (isOver(run, lines.at(-1)!.seq)) return;
@@ -18,7 +18,7 @@ async function* runEvents(run: KeptRun, since: number, signal: AbortSignal): Asy
 }
 
 /** Whether an event is the last of a run that has ended. */
-function isOver(run: KeptRun, seq: number): boolean {
+function isOver(run: ManagedRun, seq: number): boolean {
   return hasEnded(run.record.state) && seq === run.last_seq && run.has_last_event;
 }
 
@@ -29,7 +29,7 @@ export const streamRunEvents = route({
   summary: "The events of a run, as server-sent events.",
   query: z.object(sinceQuery),
   headers: LAST_EVENT_ID,
-  find: findKeptRun,
+  find: findManagedRun,
   answers: {
     200: {
       description:

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { JobPool } from "../../runs/jobs/job_pool.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
@@ -16,7 +16,7 @@ const MODEL = await fixturePath("models/tiny-agent-f16.gguf");
 const CLI = new URL("../../cli.ts", import.meta.url).href;
 
 /** What happens to the parent after each plan of a fork. */
-type Between = (parent: KeptRun) => Promise<unknown>;
+type Between = (parent: ManagedRun) => Promise<unknown>;
 
 interface Forks {
   fleet: TestFleet;
@@ -78,7 +78,7 @@ Deno.test("a fork whose parent changes while it is planned is refused as the par
     assert.deepEqual([...refusal(moving), plans], [409, "", "conflict", 3]);
     assert.match(moving.json.detail, /try again when it has ended/);
 
-    const remove = ({ checkpointRoot }: KeptRun, name: string) =>
+    const remove = ({ checkpointRoot }: ManagedRun, name: string) =>
       Deno.remove(`${checkpointRoot}/${name}`, { recursive: true });
     const named = await forkWhile((parent) => remove(parent, "update_000006"), {
       checkpoint: "update_000006",

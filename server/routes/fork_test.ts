@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { type PlanApp, postJson, withPlans } from "../../tests/plan_app.ts";
 import { refusal } from "../app_testing.ts";
@@ -23,7 +23,7 @@ const withForks = (body: (app: ForkApp) => Promise<void>) =>
   });
 
 /** A run that has trained to its end. */
-async function trained({ send, fleet }: ForkApp, request: object): Promise<KeptRun> {
+async function trained({ send, fleet }: ForkApp, request: object): Promise<ManagedRun> {
   const { status, json } = await send("/v1/runs", postJson(request));
   assert.equal(status, 201, JSON.stringify(json));
   const run = fleet.fleet.get(json.id)!;

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { FleetCommand } from "../../runs/fleet/commands.ts";
-import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
+import { askFleet, findManagedRun, fleetOf } from "../resources/fleet_problems.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
 const ACCEPTED = {
@@ -29,7 +29,7 @@ function command(
   },
 ): Route {
   return route({
-    ...{ method: "POST", path, operation, summary, find: findKeptRun, answers: ACCEPTED },
+    ...{ method: "POST", path, operation, summary, find: findManagedRun, answers: ACCEPTED },
     problems: { "conflict": ["conflict"], ...(name === "resume" ? { "device-busy": [] } as const : {}) },
     async handler({ found, services }) {
       const takes_effect = await askFleet(fleetOf(services).command(found.id, { command: name }));
@@ -50,7 +50,7 @@ const cancel = route({
   path: "/v1/runs/{id}/cancel",
   operation: "cancel_run",
   summary: "Ends a run, at the next boundary or now.",
-  find: findKeptRun,
+  find: findManagedRun,
   body: { content: { "application/json": cancelSchema }, limit: "max_body_bytes", is_optional: true },
   answers: ACCEPTED,
   problems: { "conflict": ["conflict"] },

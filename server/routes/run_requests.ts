@@ -1,7 +1,7 @@
 /** Evaluations and generations on request, by a live run or by a process of their own. */
 
 import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
-import { findKeptRun } from "../resources/fleet_problems.ts";
+import { findManagedRun } from "../resources/fleet_problems.ts";
 import {
   askRun,
   evaluateRequest,
@@ -27,7 +27,7 @@ const evaluate = route({
   path: "/v1/runs/{id}/evaluate",
   operation: "evaluate_run",
   summary: "Measures a run on its held-out data now.",
-  find: findKeptRun,
+  find: findManagedRun,
   body: {
     content: { "application/json": evaluateSchema },
     limit: "max_body_bytes",
@@ -49,7 +49,7 @@ const generate = route({
   path: "/v1/runs/{id}/generate",
   operation: "generate_with_run",
   summary: "Lets the policy of a run answer messages.",
-  find: findKeptRun,
+  find: findManagedRun,
   body: { content: { "application/json": generateSchema }, limit: "max_body_bytes" },
   answers: {
     200: { description: "One assistant turn.", content: { "application/json": generationSchema } },

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { openGate, type ScriptedRun, TestFleet } from "../../runs/fleet/fleet_testing.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { type Given, refusal, testApp, testRequest } from "../app_testing.ts";
 import { SCENARIOS_ONLY } from "../runs_testing.ts";
@@ -29,7 +29,7 @@ const withRuns = (body: (runs: Runs) => Promise<void>, toml = "") =>
     }
   });
 
-async function completed({ fleet }: Runs, scripted: ScriptedRun = { updates: 1 }): Promise<KeptRun> {
+async function completed({ fleet }: Runs, scripted: ScriptedRun = { updates: 1 }): Promise<ManagedRun> {
   const run = await fleet.create(scripted);
   await fleet.until(run, "completed");
   await fleet.fleet.idle(run.id);

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { number } from "../../config/sections/fields.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import { askFleet, findKeptRun, fleetOf } from "../resources/fleet_problems.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
+import { askFleet, findManagedRun, fleetOf } from "../resources/fleet_problems.ts";
 import { nextCursor, page, pageQuery } from "../http/page.ts";
 import { createRun, keepAnswerOf } from "../requests/create_run.ts";
 import { IDEMPOTENCY_KEY, RUN_BODY } from "../requests/run_body.ts";
@@ -16,7 +16,7 @@ import { runCardSchema, runFilters } from "../resources/run_schema.ts";
 const RUNS_AT_ONCE = 10;
 
 async function* pageTexts(
-  runs: readonly KeptRun[],
+  runs: readonly ManagedRun[],
   next_cursor: string | null,
 ): AsyncGenerator<string | JsonPart> {
   let before = '{"runs":[';
@@ -87,7 +87,7 @@ const getRun = route({
   path: "/v1/runs/{id}",
   operation: "get_run",
   summary: "A run.",
-  find: findKeptRun,
+  find: findManagedRun,
   answers: { 200: { description: "The run.", content: { "application/json": runCardSchema } } },
   handler: ({ found }) => json(200, runDocument(found)),
 });
@@ -109,7 +109,7 @@ const updateRun = route({
   path: "/v1/runs/{id}",
   operation: "update_run",
   summary: "Changes name, notes, tags or the learning rate.",
-  find: findKeptRun,
+  find: findManagedRun,
   body: { content: { "application/json": updateSchema }, limit: "max_body_bytes" },
   answers: { 200: { description: "The changed run.", content: { "application/json": runCardSchema } } },
   problems: { "conflict": ["conflict"] },
@@ -145,7 +145,7 @@ const deleteRun = route({
   path: "/v1/runs/{id}",
   operation: "delete_run",
   summary: "Deletes a run that has ended or is interrupted.",
-  find: findKeptRun,
+  find: findManagedRun,
   answers: { 204: { description: "It is gone." } },
   problems: { "conflict": ["conflict"] },
   async handler({ found, services }) {

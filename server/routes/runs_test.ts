@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
 import { loggedEvents as logOf, openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
@@ -40,7 +40,7 @@ const withRuns = (
   });
 
 /** A run that has trained to its end. */
-async function completed({ fleet }: Runs, updates = 2): Promise<KeptRun> {
+async function completed({ fleet }: Runs, updates = 2): Promise<ManagedRun> {
   const run = await fleet.create({ updates });
   await fleet.until(run, "completed");
   await fleet.fleet.idle(run.id);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { openGate, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { MAX_CHATS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { chatRequest } from "../../tests/scripted_chat.ts";
@@ -111,8 +111,8 @@ Deno.test(
 );
 
 Deno.test("a live run answers from its own process, which trains the same bytes", strict, async () => {
-  const adapterOf = (run: KeptRun) => Deno.readFile(`${run.directory}/adapter.gguf`);
-  const train = async (chat: (test: ServingTest, run: KeptRun) => Promise<void>) => {
+  const adapterOf = (run: ManagedRun) => Deno.readFile(`${run.directory}/adapter.gguf`);
+  const train = async (chat: (test: ServingTest, run: ManagedRun) => Promise<void>) => {
     let bytes = new Uint8Array();
     await withServing(async (test) => {
       const { fleet, folder } = test, gate = `${folder}/gate`, run = await test.live(gate);

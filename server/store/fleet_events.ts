@@ -1,7 +1,7 @@
 /** The events of all runs: created, changed, deleted. They have numbers of their own, and are stored in the database. */
 
 import { type Clock, timestamp } from "../../core/clock.ts";
-import type { FleetChange } from "../../runs/fleet/run_keeper.ts";
+import type { FleetChange } from "../../runs/fleet/run_lifecycle.ts";
 import type { RunState } from "../../runs/record/run.ts";
 import type { Database } from "./database.ts";
 

@@ -2,8 +2,8 @@
 
 import { errorRecord } from "../../core/errors.ts";
 import type { Fleet } from "../../runs/fleet/fleet.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import type { FleetChange } from "../../runs/fleet/run_keeper.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
+import type { FleetChange } from "../../runs/fleet/run_lifecycle.ts";
 import type { RunEvent } from "../../runs/record/event.ts";
 import { readEvents } from "../../runs/record/event_log.ts";
 import { CREATED_SEQ, type FleetEvents } from "./fleet_events.ts";
@@ -66,7 +66,7 @@ async function catchUp({ fleet, events }: FollowFleetOptions): Promise<void> {
 }
 
 /** The changes of a run's state after an event, up to the last one that is on disk. */
-async function statesAfter(run: KeptRun, since: number): Promise<RunEvent[]> {
+async function statesAfter(run: ManagedRun, since: number): Promise<RunEvent[]> {
   const { last_seq } = run, states: RunEvent[] = [];
   for await (const event of readEvents(run.eventsPath, { since })) {
     if (event.seq > last_seq) break;

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { TestFleet } from "../../runs/fleet/fleet_testing.ts";
-import type { KeptRun } from "../../runs/fleet/kept_run.ts";
-import type { FleetChange } from "../../runs/fleet/run_keeper.ts";
+import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
+import type { FleetChange } from "../../runs/fleet/run_lifecycle.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { type FleetEvent, FleetEvents } from "./fleet_events.ts";
 import { followFleet } from "./follow_fleet.ts";
@@ -40,7 +40,7 @@ async function live(
 const nothing = () => Promise.resolve();
 
 /** A run that has trained to its end. */
-async function completed(fleet: TestFleet): Promise<KeptRun> {
+async function completed(fleet: TestFleet): Promise<ManagedRun> {
   const run = await fleet.create({ updates: 1 });
   await fleet.until(run, "completed");
   await fleet.fleet.idle(run.id);

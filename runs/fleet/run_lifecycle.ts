@@ -9,7 +9,7 @@ import type { CommandEvent, RunEvent } from "../record/event.ts";
 import { failureReason, isLive, type RunState } from "../record/run.ts";
 import { clearMissingCommands } from "./accepted_commands.ts";
 import { busy } from "./device_lease.ts";
-import type { KeptRun } from "./kept_run.ts";
+import type { ManagedRun } from "./managed_run.ts";
 import { RunChild } from "./run_child.ts";
 import { completeLog, startArguments } from "./run_ends.ts";
 
@@ -25,7 +25,7 @@ export type FleetChange =
   | { kind: "deleted"; run: string; state: RunState }
   | { kind: "events"; run: string; events: readonly RunEvent[] };
 
-interface RunKeeperOptions {
+interface RunLifecycleOptions {
   clock: Clock;
   /** The program and arguments of a `svc` command. */
   svc: (args: readonly string[]) => readonly string[];
@@ -41,15 +41,15 @@ interface RunKeeperOptions {
   release: (run: string) => void;
 }
 
-export class RunKeeper {
-  readonly #options: RunKeeperOptions;
+export class RunLifecycle {
+  readonly #options: RunLifecycleOptions;
 
-  constructor(options: RunKeeperOptions) {
+  constructor(options: RunLifecycleOptions) {
     this.#options = options;
   }
 
   /** Changes a run that has no process. */
-  async changeIdle(run: KeptRun, change: (idle: IdleRun) => Promise<void>): Promise<void> {
+  async changeIdle(run: ManagedRun, change: (idle: IdleRun) => Promise<void>): Promise<void> {
     const idle = await IdleRun.open(run.directory, this.#options.clock, run.checked);
     try {
       await change(idle);
@@ -61,7 +61,7 @@ export class RunKeeper {
     }
   }
 
-  async #publish(run: KeptRun, seq: number): Promise<void> {
+  async #publish(run: ManagedRun, seq: number): Promise<void> {
     const events = await run.advance(seq);
     if (events.length > 0) this.#options.changes.push({ kind: "events", run: run.id, events });
   }
@@ -74,7 +74,7 @@ export class RunKeeper {
    * @throws {ServiceError} `device_unavailable` when the server ends before the command is written. When not even the
    * command could be written, the reason.
    */
-  async start(run: KeptRun, command: CommandEvent | null = null): Promise<void> {
+  async start(run: ManagedRun, command: CommandEvent | null = null): Promise<void> {
     const { closing } = this.#options;
     await this.#options.ready();
     if (closing.aborted) {
@@ -109,7 +109,7 @@ export class RunKeeper {
     withoutTrace(() => this.#follow(run, child));
   }
 
-  async #fail(run: KeptRun, error: unknown): Promise<void> {
+  async #fail(run: ManagedRun, error: unknown): Promise<void> {
     if (!isLive(run.record.state)) return;
     const { code, message } = errorRecord(error);
     await this.changeIdle(
@@ -119,7 +119,7 @@ export class RunKeeper {
   }
 
   /** Publishes a process's events until it has ended, then completes its files and frees its slot. */
-  async #follow(run: KeptRun, child: RunChild): Promise<void> {
+  async #follow(run: ManagedRun, child: RunChild): Promise<void> {
     try {
       for await (const seq of child.durable) await this.#publish(run, seq);
     } catch (error) {
@@ -149,7 +149,7 @@ export class RunKeeper {
   }
 
   /** Repairs a run as soon as that is possible, then frees its slot. */
-  async repairLater(run: KeptRun): Promise<void> {
+  async repairLater(run: ManagedRun): Promise<void> {
     const { clock, closing: signal } = this.#options;
     let logged = "";
     while (!signal.aborted) {
@@ -175,7 +175,7 @@ export class RunKeeper {
   }
 
   /** Completes the files of a run whose process is gone. @returns False while another process works in the directory. */
-  async recover(run: KeptRun): Promise<boolean> {
+  async recover(run: ManagedRun): Promise<boolean> {
     const { clock } = this.#options;
     let idle: IdleRun;
     try {

@@ -29,7 +29,7 @@ export interface RunProgress {
 }
 
 /** A run of a server. */
-export class KeptRun {
+export class ManagedRun {
   readonly directory: string;
   /** Its durable events. */
   readonly feed: EventFeed;
@@ -65,13 +65,13 @@ export class KeptRun {
   }
 
   /** Reads a run's records. @throws {ServiceError} `format_invalid` when one is damaged or missing. */
-  static async read(directory: string): Promise<KeptRun> {
+  static async read(directory: string): Promise<ManagedRun> {
     const [record, service] = await Promise.all([readRunRecord(directory), readServiceRecord(directory)]);
     if (!record) throw new ServiceError("format_invalid", `Cannot read ${directory}: it has no run.json`);
     const log = `${directory}/events.jsonl`, tail = await lastEvents(log);
     // The process of an earlier server may still write, and readers get only what is on disk.
     if (isLive(record.state) && tail.seq > 0) await syncFile(log);
-    return new KeptRun(directory, { record, service, tail });
+    return new ManagedRun(directory, { record, service, tail });
   }
 
   get id(): string {

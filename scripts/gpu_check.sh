@@ -5,8 +5,7 @@
 #   scripts/gpu_check.sh [tests] [bench] [pytorch]     all three in this order when none is named
 #
 # Exit status: 0 all passed, 1 a test or bench failed, 3 no GPU. ALLOW_SOFTWARE=1 accepts a software adapter, to try
-# this
-# script. SYSTEM_ROOT is a prefix of the paths in which drivers are searched, for tests of this script.
+# this script. SYSTEM_ROOT is a prefix of the paths in which drivers are searched, for tests of this script.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -57,7 +57,8 @@ async function processConfig(scripted: ScriptedRun, model: string): Promise<stri
     model: { path: model },
     agent: {
       ...{
-        scenarios: "/none.jsonl",
+        // A resumed run needs its files.
+        scenarios: fileURLToPath(new URL("../examples/tiny_agent_tasks.train.jsonl", import.meta.url)),
         updates: 2,
         environment: { type: "local", allow_unsandboxed: true, tools: { default: "files" } },
       },

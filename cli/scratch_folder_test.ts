@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { isDead } from "../tests/process_state.ts";
 import { openScratchFolder } from "./scratch_folder.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -44,12 +45,6 @@ async function holder(parent: string) {
   return { path: path!, child: Number(child), kill };
 }
 
-/** A killed process that is not yet reaped is dead. */
-async function isAlive(pid: number): Promise<boolean> {
-  const stat = await Deno.readTextFile(`/proc/${pid}/stat`).catch(() => null);
-  return stat !== null && !/\) [ZX] /.test(stat);
-}
-
 Deno.test("a folder is removed when it is closed", strict, () =>
   withParent(async (parent) => {
     const scratch = await openScratchFolder(parent);
@@ -77,10 +72,10 @@ Deno.test(
       assert.deepEqual(await names(parent), [...left, "somebody-elses", "svc-eval-without-lock"].sort());
       if (Deno.build.os === "linux") {
         // A killed process is visible for a while. The number of rounds is limited.
-        for (let round = 0; await isAlive(dead.child) && round < 5000; round++) {
+        for (let round = 0; !await isDead(dead.child) && round < 5000; round++) {
           await new Promise((resolve) => setTimeout(resolve, 1));
         }
-        assert.deepEqual([await isAlive(dead.child), await isAlive(living.child)], [false, true]);
+        assert.deepEqual([await isDead(dead.child), await isDead(living.child)], [true, false]);
       }
       await living.kill();
       Deno.kill(living.child, "SIGKILL");

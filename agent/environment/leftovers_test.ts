@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { isDead } from "../../tests/process_state.ts";
 import { runCommand, SHORT_COMMAND_MS } from "./command.ts";
 import { canFindLeftovers, killLeftovers, killProcessesOf, LOOK_TIMEOUT_MS } from "./leftovers.ts";
 
@@ -57,12 +58,6 @@ async function isBefore(pid: number): Promise<boolean> {
   const later = new Deno.Command("true").spawn();
   await later.status;
   return later.pid > pid;
-}
-
-/** Gone, or dead and not yet reaped: it has no memory any more. */
-async function isDead(pid: string): Promise<boolean> {
-  const environment = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => "");
-  return environment === "";
 }
 
 Deno.test({

@@ -4,6 +4,7 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { isDead } from "../../tests/process_state.ts";
 import {
   MAX_ANSWER_BYTES,
   MAX_REWARD,
@@ -188,11 +189,6 @@ Deno.test("a second answer is found with the next group, which it fails", strict
 async function expire(clock: ManualClock, delta_ms: number): Promise<void> {
   while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
   await clock.advance(delta_ms);
-}
-
-/** Whether a process is gone, or dead and not yet reaped. */
-async function isDead(pid: string): Promise<boolean> {
-  return await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => "") === "";
 }
 
 async function textOnceThere(path: string): Promise<string> {

@@ -12,6 +12,8 @@ export function environmentGrader(environments: Pick<EnvironmentFactory, "covera
   return {
     source: "environment",
     grades_evaluations: true,
+    // The environment's own metrics count failed verifications.
+    shared_measures: [],
     coverage: (scenario) => environments.coverage(scenario),
     async inspect({ environment }, signal) {
       const { reward, ...found } = await environment.grade(signal);

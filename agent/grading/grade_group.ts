@@ -9,6 +9,7 @@ import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
 import type { Group } from "../trajectory/group.ts";
 import { isComplete, type Trajectory } from "../trajectory/trajectory.ts";
 import type { Grade, Grader, GroupGrades, Inspection, OpenAttempt } from "./grader.ts";
+import { addMeasures } from "./measures.ts";
 
 /** What each grader found in an attempt's environment; passed to its `grade`. */
 export type EvidenceByGrader = ReadonlyMap<Grader, unknown>;
@@ -61,11 +62,14 @@ export async function gradeGroup(group: Group, options: GradeGroupOptions): Prom
   const { scenario, graders, judge_failure, clock } = options;
   const attempts = group.members.filter(({ stop_reason }) => isComplete(stop_reason));
   const started_ms = clock.monotonic_ms();
+  let asked: Grader | null = null;
   try {
     for (const grader of gradersOf(scenario, graders)) {
+      asked = grader;
       const answer = await askGrader(grader, { group, attempts }, options);
       if (!answer) continue;
       group.graded_by = grader.source;
+      addMeasures(group, grader, { answer, attempts: attempts.length });
       attempts.forEach((trajectory, i) => applyGrade(trajectory, answer.grades[i]!));
       if (!answer.deterministic) markNondeterministic(attempts);
       return;
@@ -82,6 +86,7 @@ export async function gradeGroup(group: Group, options: GradeGroupOptions): Prom
         { cause: error },
       );
     }
+    addMeasures(group, asked!, { answer: null, attempts: attempts.length });
     for (const trajectory of attempts) trajectory.failure = failure;
     markNondeterministic(attempts);
   } finally {
@@ -109,15 +114,18 @@ async function askGrader(
   };
   return await boundary({ name: grader.source, clock, signal, timeout_ms: null }, async (inner) => {
     const answer = await grader.grade(request, inner);
-    if (answer) checkGrades(answer.grades, attempts.length);
+    if (answer) checkGrades(answer, attempts.length);
     return answer;
   });
 }
 
-function checkGrades(grades: readonly Grade[], attempts: number): void {
+function checkGrades({ grades, measures = {} }: GroupGrades, attempts: number): void {
   if (grades.length !== attempts) throw new Error(`it gave ${grades.length} grades for ${attempts} attempts`);
   for (const { reward } of grades) {
     if (!Number.isFinite(reward)) throw new Error(`the reward ${reward} is not a finite number`);
+  }
+  for (const [name, { value }] of Object.entries(measures)) {
+    if (!Number.isFinite(value)) throw new Error(`its measure ${name} = ${value} is not a finite number`);
   }
 }
 

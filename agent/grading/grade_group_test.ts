@@ -187,6 +187,48 @@ Deno.test("a judge that gives everyone the same makes a degenerate group", async
   equal(rolloutMetrics(groups, 1)["judge/degenerate_group_fraction"], 1);
 });
 
+/** Metrics of three groups, of which a judge breaks for one and measures the others. */
+async function measured(measures: GroupGrades["measures"][]): Promise<Record<string, number>> {
+  const scenarios = testScenarios(...measures.map((_, i) => `s${i}`), "broken");
+  const before = ({ id }: { id: string }) => {
+    if (id === "broken") throw new Error("no answer");
+    const own = measures[Number(id.slice(1))];
+    return { ...grades(0, 1), ...(own && { measures: own }) };
+  };
+  const turns = scenarios.flatMap(() => ["a", "bb"].map(saying));
+  const groups = await judged({ judge: rankingJudge({ before }), turns, scenarios, group_size: 2 });
+  finish(groups);
+  return rolloutMetrics(groups, 1);
+}
+
+Deno.test("a grader's own measures are metrics of the update: sums or means over the groups that have them", async () => {
+  const metrics = await measured([
+    { tokens: { value: 30, over_groups: "sum" }, score: { value: 0.25, over_groups: "mean" } },
+    { tokens: { value: 12, over_groups: "sum" } },
+    { score: { value: 1, over_groups: "mean" } },
+  ]);
+  const own = Object.entries(metrics).filter(([name]) => name.startsWith("judge/"));
+  deepEqual(Object.fromEntries(own), {
+    "judge/failed_fraction": 1 / 4,
+    // The grades have no scores.
+    "judge/degenerate_group_fraction": 0,
+    "judge/tokens": 42,
+    "judge/score": 1.25 / 2,
+  });
+});
+
+Deno.test("a measure that is no number is the grader's failure, like such a reward", async () => {
+  const metrics = await measured([{ tokens: { value: NaN, over_groups: "sum" } }, {}]);
+  deepEqual([metrics["judge/failed_fraction"], metrics["judge/tokens"]], [2 / 3, undefined]);
+});
+
+Deno.test("a measure that takes the name of another metric, or combines in two ways, is a mistake", async () => {
+  const shared = { failed_fraction: { value: 1, over_groups: "mean" as const } };
+  await rejects(measured([shared]), /judge\/failed_fraction has one meaning/);
+  const twice = (["sum", "mean"] as const).map((over_groups) => ({ tokens: { value: 1, over_groups } }));
+  await rejects(measured(twice), /judge\/tokens combines in one way/);
+});
+
 Deno.test("grading does not occupy a slot: a judge that waits for the next group's attempts gets them", async () => {
   const other = Promise.withResolvers<void>();
   const judge = rankingJudge({ before: ({ id }) => id === "x" ? other.promise : other.resolve() });

@@ -3,7 +3,7 @@
 import type { RewardSource } from "../../config/sections/agent.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { Coverage, Environment } from "../environment/environment.ts";
-import type { Group } from "../trajectory/group.ts";
+import type { Group, Measure } from "../trajectory/group.ts";
 import type { Assessment, Trajectory, VerificationRecord } from "../trajectory/trajectory.ts";
 
 /** An attempt that ended within every limit; its environment is still open. */
@@ -47,7 +47,16 @@ export interface GroupGrades {
   grades: readonly Grade[];
   /** False when the same attempts may get other grades next time, as from a hosted service. */
   deterministic: boolean;
+  /** What it measured of the group, such as the tokens that it used: metrics `<grader>/<name>` of the update. */
+  measures?: Readonly<Record<string, Measure>>;
 }
+
+/**
+ * What can be measured of any grader, as metrics `<grader>/<name>`. `failed_fraction`: the share of the groups for it to
+ * which it gave no usable answer; `degenerate_group_fraction`: the share of those that it graded whose attempts all have
+ * the same score.
+ */
+export type SharedMeasure = "failed_fraction" | "degenerate_group_fraction";
 
 /**
  * A source of rewards. It may inspect each attempt at its end, while the environment is open, and it grades all
@@ -57,6 +66,8 @@ export interface Grader<Evidence = unknown> {
   readonly source: RewardSource;
   /** Whether evaluations ask it: true for a verification, whose grades are facts about the task. */
   readonly grades_evaluations: boolean;
+  /** What is measured of it besides what it measures itself. */
+  readonly shared_measures: readonly SharedMeasure[];
   /** Which groups of a scenario it grades. */
   coverage(scenario: Scenario): Coverage;
   /**

@@ -19,12 +19,14 @@ export interface RankingJudge extends Grader<string> {
 
 /**
  * An attempt's score is the share of the others that are shorter: 0 for the shortest and 1 for the longest. Its
- * evidence is the environment's answer to a last call.
+ * evidence is the environment's answer to a last call. It measures the groups that it ranks, as `ranked`.
  */
 export function rankingJudge({ before, inspects = true }: RankingJudgeOptions = {}): RankingJudge {
   const judge: RankingJudge = {
     source: "judge",
     grades_evaluations: false,
+    // Only a judge scores attempts by comparing them.
+    shared_measures: ["failed_fraction", "degenerate_group_fraction"],
     inspected: [],
     graded: [],
     coverage: () => "all",
@@ -36,7 +38,8 @@ export function rankingJudge({ before, inspects = true }: RankingJudgeOptions = 
         members: attempts.map(({ trajectory }) => trajectory.member),
         evidence: attempts.map(({ evidence }) => evidence),
       });
-      return instead ?? { grades: ranks(group), deterministic: false };
+      const measures = { ranked: { value: 1, over_groups: "sum" as const } };
+      return instead ?? { grades: ranks(group), deterministic: false, measures };
     },
   };
   if (inspects) {

@@ -13,6 +13,7 @@ export function rewardGrader(program: RewardProgram): Grader {
   return {
     source: "reward",
     grades_evaluations: false,
+    shared_measures: ["failed_fraction"],
     coverage: () => "all",
     async start(signal) {
       try {

@@ -76,6 +76,7 @@ export function testGroup(members: TestMember[], group = 0): Group {
     prompt_messages: [{ role: "user", content: "q" }],
     prompt_tokens: TEST_PROMPT,
     graded_by: "environment",
+    measures: {},
     status: "kept",
     members: members.map((member, i) => testMember(i, member)),
   };

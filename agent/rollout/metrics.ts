@@ -1,10 +1,9 @@
 /** Metrics of an update's rollouts. Means are taken over trajectories first, so that long ones do not weigh more. */
 
-import type { GraderName } from "../../config/sections/agent.ts";
+import { assert } from "../../core/errors.ts";
 import type { Group } from "../trajectory/group.ts";
 import {
   actionTokens,
-  isComplete,
   isFailed,
   isTruncated,
   STOP_REASONS,
@@ -32,25 +31,25 @@ export type RolloutMetrics = Record<string, number>;
  * Over the surviving members: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
  * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the others).
  * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
- * `group/all_fail_fraction` (of the survivors). Over the groups for a grader besides the environment:
- * `<grader>/failed_fraction` (it gave no usable answer). Over those that a grader with this metric graded:
- * `<grader>/degenerate_group_fraction` (all attempts have the same score); `GRADER_METRICS` says which it has. Over
- * everything: `time/rollout_seconds`, `tokens/generated_per_second`.
+ * `group/all_fail_fraction` (of the survivors). Over the groups that have it: `<grader>/<measure>`, the sum or the mean
+ * of what graders measured. Over everything: `time/rollout_seconds`, `tokens/generated_per_second`.
  *
  * @param rollout_seconds From the first rollout's start to the last one's end.
  */
 export function rolloutMetrics(groups: readonly Group[], rollout_seconds: number): RolloutMetrics {
   const all = groups.flatMap((group) => group.members);
   const tokens = all.map(actionTokens);
-  return withoutGaps({
-    ...trajectoryMetrics(all),
-    ...groupMetrics(groups),
-    ...graderMetrics(groups),
-    ...rewardMetrics(all),
-    ...survivorMetrics(groups.flatMap(survivors)),
-    "time/rollout_seconds": rollout_seconds,
-    "tokens/generated_per_second": rollout_seconds > 0 ? sum(tokens) / rollout_seconds : null,
-  });
+  return withoutGaps([
+    trajectoryMetrics(all),
+    groupMetrics(groups),
+    graderMetrics(groups),
+    rewardMetrics(all),
+    survivorMetrics(groups.flatMap(survivors)),
+    {
+      "time/rollout_seconds": rollout_seconds,
+      "tokens/generated_per_second": rollout_seconds > 0 ? sum(tokens) / rollout_seconds : null,
+    },
+  ]);
 }
 
 type Gappy = Record<string, number | null>;
@@ -110,44 +109,17 @@ function groupMetrics(groups: readonly Group[]): Gappy {
   };
 }
 
-/** Measures of a grader besides the environment, over its groups. */
-const GRADER_MEASURES = {
-  failed_fraction(groups: readonly Group[], grader: GraderName): number | null {
-    const failed = groups.filter(({ members }) =>
-      members.some(({ failure }) => failure?.boundary === grader)
-    );
-    return ratio(failed.length, failed.length + gradedBy(groups, grader).length);
-  },
-  degenerate_group_fraction(groups: readonly Group[], grader: GraderName): number | null {
-    const graded = gradedBy(groups, grader);
-    const equal = graded.filter(({ members }) =>
-      new Set(members.flatMap(({ assessment }) => assessment?.score ?? [])).size === 1
-    );
-    return ratio(equal.length, graded.length);
-  },
-};
-
-/** The metrics of each grader, `<grader>/<measure>`. Only a judge scores attempts by comparing them. */
-const GRADER_METRICS: Readonly<Record<GraderName, readonly (keyof typeof GRADER_MEASURES)[]>> = {
-  reward: ["failed_fraction"],
-  judge: ["failed_fraction", "degenerate_group_fraction"],
-};
-
-function gradedBy(groups: readonly Group[], grader: GraderName): Group[] {
-  return groups.filter(({ graded_by, members }) =>
-    graded_by === grader && members.some(({ stop_reason }) => isComplete(stop_reason))
-  );
-}
-
+/** What graders measured, over the groups that have the measure. */
 function graderMetrics(groups: readonly Group[]): Gappy {
-  return Object.fromEntries(
-    Object.entries(GRADER_METRICS).flatMap(([grader, measures]) =>
-      measures.map((name) => [
-        `${grader}/${name}`,
-        GRADER_MEASURES[name](groups, grader as GraderName),
-      ])
-    ),
+  const measures = groups.flatMap((group) =>
+    Object.entries(group.measures).map(([name, measure]) => ({ name, ...measure }))
   );
+  return Object.fromEntries([...Map.groupBy(measures, ({ name }) => name)].map(([name, same]) => {
+    const values = same.map(({ value }) => value),
+      rules = new Set(same.map(({ over_groups }) => over_groups));
+    assert(rules.size === 1, `${name} combines in one way`);
+    return [name, rules.has("sum") ? sum(values) : mean(values)];
+  }));
 }
 
 function rewardMetrics(all: readonly Trajectory[]): Gappy {
@@ -185,8 +157,12 @@ function deviation(values: readonly number[]): number {
   return Math.sqrt(sum(values.map((value) => (value - center) ** 2)) / values.length);
 }
 
-function withoutGaps(metrics: Gappy): RolloutMetrics {
-  return Object.fromEntries(
-    Object.entries(metrics).filter((entry): entry is [string, number] => entry[1] !== null),
-  );
+/** The metrics of all parts that have a value. No two parts have a metric of one name. */
+function withoutGaps(parts: readonly Gappy[]): RolloutMetrics {
+  const entries = parts.flatMap((part) => Object.entries(part)), seen = new Set<string>();
+  for (const [name] of entries) {
+    assert(!seen.has(name), `${name} is one metric`);
+    seen.add(name);
+  }
+  return Object.fromEntries(entries.filter((entry): entry is [string, number] => entry[1] !== null));
 }

@@ -1,4 +1,4 @@
-import { deepEqual, equal, ok } from "node:assert/strict";
+import { deepEqual, equal, ok, throws } from "node:assert/strict";
 import type { CallRecord, Trajectory } from "../trajectory/trajectory.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { rolloutMetrics } from "./metrics.ts";
@@ -116,6 +116,12 @@ Deno.test("a metric without data is left out", () => {
   equal("tokens/generated_per_second" in metrics, false);
   ok(Object.values(rolloutMetrics([], 0)).every(Number.isFinite));
   equal("reward/mean" in rolloutMetrics([], 0), false);
+});
+
+Deno.test("a grader's measure with the name of another metric is a mistake", () => {
+  const group = rewardedGroup([0, 1]);
+  group.measures = { "reward/mean": { value: 1, over_groups: "mean" } };
+  throws(() => rolloutMetrics([group], 1), /reward\/mean is one metric/);
 });
 
 Deno.test("truncated attempts count with what they earned, also under min_reward, and have not passed", () => {

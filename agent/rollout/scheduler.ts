@@ -167,6 +167,7 @@ class Scheduler {
       prompt_messages: prompt.messages,
       prompt_tokens: prompt.tokens,
       graded_by: null,
+      measures: {},
       status: "kept",
       members: episodes.map(({ trajectory }) => trajectory),
     };

@@ -13,7 +13,15 @@ export const GROUP_STATUSES = ["kept", "degenerate", "too_small", "ungraded"] as
 /** One of {@link GROUP_STATUSES}. */
 export type GroupStatus = typeof GROUP_STATUSES[number];
 
-/** Plain data, as in the observe directory and the API. */
+/** A number that a grader measured of a group, and how the groups of an update that have it combine. */
+export interface Measure {
+  /** Finite. */
+  value: number;
+  /** `sum` for counts, `mean` for shares and levels. A measure has the same rule in every group. */
+  over_groups: "sum" | "mean";
+}
+
+/** Plain data. */
 export interface Group {
   update: number;
   /** Position in the update, from 0. */
@@ -27,6 +35,8 @@ export interface Group {
   prompt_messages: Message[];
   prompt_tokens: number[];
   graded_by: RewardSource | null;
+  /** What graders measured, by the name of the update's metric: `<grader>/<measure>`. */
+  measures: Record<string, Measure>;
   status: GroupStatus;
   /** All started members, in order, including lost ones. */
   members: Trajectory[];

@@ -217,6 +217,7 @@ function groupOf(conversation: Conversation, { number, messages, tools, end }: G
     prompt_messages: messages.slice(0, first),
     prompt_tokens: [...prompt!.tokens],
     graded_by: null,
+    measures: {},
     status: "ungraded",
     members: [trajectoryOf(conversation, messages, end)],
   };

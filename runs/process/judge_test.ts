@@ -39,6 +39,7 @@ Deno.test(
       assert.deepEqual(updates[1]!.failure?.boundary, "judge");
       const shares = metrics.flatMap(({ values }) => values["judge/failed_fraction"] ?? []);
       assert.deepEqual(shares, [0, 1 / 2, 1 / 2]);
+      assert.deepEqual(metrics.flatMap(({ values }) => values["judge/ranked"] ?? []), [2, 1, 1]);
       assert.deepEqual(updates.map(({ optimizer_steps }) => optimizer_steps), [1, 1, 1]);
       assert.equal(judge.graded.length, 4);
       const judged = new Set(judge.inspected.map((attempt) => attempt.split("/")[0]!));

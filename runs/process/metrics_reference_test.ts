@@ -27,7 +27,8 @@ class TickingClock extends ManualClock {
 
 /** Grades as a reward program does. */
 const REWARD: Grader = {
-  ...{ source: "reward", grades_evaluations: true, coverage: () => "all" },
+  ...{ source: "reward", grades_evaluations: true, shared_measures: ["failed_fraction"] },
+  coverage: () => "all",
   grade: ({ attempts }) =>
     Promise.resolve({ grades: attempts.map((_, i) => ({ reward: i })), deterministic: true }),
 };

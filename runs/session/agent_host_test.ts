@@ -23,7 +23,7 @@ const request = {
 Deno.test("an evaluation asks only graders of evaluations, and starts no other", async () => {
   const started: string[] = [], asked: string[] = [];
   const grader = (source: "environment" | "reward", grades_evaluations: boolean): Grader => ({
-    ...{ source, grades_evaluations, coverage: () => "all" },
+    ...{ source, grades_evaluations, shared_measures: [], coverage: () => "all" },
     start: () => Promise.resolve(void started.push(source)),
     grade: ({ attempts }) => {
       asked.push(source);

@@ -97,6 +97,13 @@ Deno.test("an entry of a registry imports what lies above it, and only the regis
   for (const from of ["runs/algorithms/epochs.ts", "runs/algorithms/preference/x.ts", "runs/plan/x.ts"]) {
     assert.match(importProblem(from, sft)!, /only runs\/algorithms\/registry\.ts imports it/, from);
   }
+  // A folder beside the entries with parts that they share.
+  const shared = "runs/algorithms/rollouts/x.ts";
+  assert.equal(importProblem("runs/algorithms/agent_grpo/x.ts", shared), null);
+  assert.equal(importProblem(shared, "runs/algorithms/algorithm.ts"), null);
+  assert.match(importProblem(shared, registry)!, /which imports it/);
+  assert.match(importProblem(shared, sft)!, /only runs\/algorithms\/registry\.ts imports it/);
+  assert.match(importProblem("runs/plan/x.ts", shared)!, /only runs\/algorithms\/ imports it/);
   // Each file of this folder is an entry.
   assert.equal(importProblem("trainer/tokenizer/read_tokenizer.ts", "trainer/tokenizer/kinds/bpe.ts"), null);
   assert.equal(importProblem("trainer/tokenizer/kinds/bpe.ts", "trainer/tokenizer/bpe/merges.ts"), null);

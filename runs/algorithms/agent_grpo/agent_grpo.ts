@@ -1,6 +1,5 @@
 /** `algorithm = "agent_grpo"`: rollouts of tool-calling episodes, rewards within groups, optimiser steps. */
 
-import type { ObservedValues } from "../../../agent/results/observe.ts";
 import { finishGroups } from "../../../agent/rollout/finish_groups.ts";
 import { brokenBy, firstFailures, lostReasons } from "../../../agent/rollout/lost.ts";
 import { rolloutMetrics } from "../../../agent/rollout/metrics.ts";
@@ -37,15 +36,16 @@ import type {
 } from "../algorithm.ts";
 import { optimizerRequest, rate, refuseSkipped } from "../optimizer_step.ts";
 import { type Metrics, samplerTrainerMetrics, stepMetrics } from "../step_metrics.ts";
-import { evaluateScenarios } from "./evaluate_scenarios.ts";
+import { evaluateScenarios } from "../rollouts/evaluate_scenarios.ts";
 import {
   checkOversized,
   findOversized,
   type Oversized,
   withoutOversized,
   withOversized,
-} from "./oversized.ts";
-import { ScenarioDraws } from "./scenario_draws.ts";
+} from "../rollouts/oversized.ts";
+import { ScenarioDraws } from "../rollouts/scenario_draws.ts";
+import type { ObserveUpdate } from "../rollouts/update_observer.ts";
 import { UpdateBound } from "./update_bound.ts";
 
 /** The engine's name of the reference policy, when it is not the base model. */
@@ -63,8 +63,7 @@ export interface AgentGrpoOptions {
   scenarios: readonly Scenario[];
   heldout: readonly Scenario[] | null;
   clock: Clock;
-  /** Records an update's groups for later inspection, also those of an update that fails. */
-  observe?: (update: number, groups: readonly Group[], values: ObservedValues) => Promise<void>;
+  observe?: ObserveUpdate;
 }
 
 /** Log-probabilities of an update's samples by {@link sampleKey}. */

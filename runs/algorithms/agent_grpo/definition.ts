@@ -1,16 +1,14 @@
 /** `algorithm = "agent_grpo"` as an entry of the registry. */
 
-import { ObserveWriter } from "../../../agent/results/observe.ts";
 import { tokenBudget } from "../../../agent/rollout/training_samples.ts";
-import type { ResolvedConfig } from "../../../config/check/derive.ts";
-import type { Tokenizer } from "../../../trainer/tokenizer/tokenizer.ts";
 import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
-import { AgentGrpo, type AgentGrpoOptions, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
+import { readScenarioData } from "../rollouts/scenario_data.ts";
+import { scenarioRows } from "../rollouts/scenario_rows.ts";
+import { updateObserver } from "../rollouts/update_observer.ts";
+import { AgentGrpo, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
 import { agentWarnings } from "./config_warnings.ts";
 import { measureAgentUpdate } from "./measure_agent_update.ts";
-import { readScenarioData } from "./scenario_data.ts";
-import { scenarioRows } from "./scenario_rows.ts";
 
 export const agentGrpo: AlgorithmDefinition = {
   objective: OBJECTIVE,
@@ -44,31 +42,10 @@ export const agentGrpo: AlgorithmDefinition = {
         return { updates, tokens_per_update: scenarios_per_update * group_size * max_trajectory_tokens };
       },
       createAlgorithm: (config, { session: { engine, agent }, clock }) => {
-        const observe = observer(config, { clock, tokenizer: parts.renderer.tokenizer });
+        const observe = updateObserver(config, { clock, tokenizer: parts.renderer.tokenizer });
         const shared = { config, agent, engine, adapter: POLICY, clock };
         return new AgentGrpo({ ...shared, ...data, ...(observe && { observe }) });
       },
     };
   },
 };
-
-/** Writes updates to the observe directory, which it opens at the first update. */
-function observer(
-  { observe, agent, run }: ResolvedConfig,
-  { clock, tokenizer }: Pick<AgentGrpoOptions, "clock"> & { tokenizer: Tokenizer },
-): AgentGrpoOptions["observe"] | null {
-  if (!observe) return null;
-  const tokenText = (id: number) => tokenizer.textOf(id);
-  let writer: Promise<ObserveWriter> | null = null;
-  return async (update, groups, values) => {
-    writer ??= ObserveWriter.open({
-      ...observe,
-      run_name: run.name,
-      algorithm: run.algorithm,
-      updates: agent!.updates,
-      clock,
-      tokenText,
-    });
-    await (await writer).write(update, groups, values);
-  };
-}

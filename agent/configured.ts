@@ -3,7 +3,8 @@
  */
 
 import type { AgentConfig, EnvironmentConfig } from "../config/schema.ts";
-import { findNotBuilt } from "../config/check/not_built.ts";
+import { type BuiltGraderName, findNotBuilt } from "../config/check/not_built.ts";
+import type { BuiltEnvironmentType } from "../config/environments.ts";
 import { type GraderName, GRADERS } from "../config/sections/agent.ts";
 import type { EnvironmentType } from "../config/sections/environment.ts";
 import type { Clock } from "../core/clock.ts";
@@ -150,7 +151,7 @@ interface BuiltEnvironment {
 }
 
 /** The kinds of environments, by `agent.environment.type`. */
-const BUILT_ENVIRONMENTS: Partial<Record<EnvironmentType, BuiltEnvironment>> = {
+const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment>> = {
   local: {
     open: (section, { clock, workspaces }) =>
       localEnvironments({
@@ -164,7 +165,7 @@ const BUILT_ENVIRONMENTS: Partial<Record<EnvironmentType, BuiltEnvironment>> = {
 };
 
 function environmentOf({ type }: EnvironmentConfig): BuiltEnvironment {
-  const kind = BUILT_ENVIRONMENTS[type!];
+  const kinds: Partial<Record<EnvironmentType, BuiltEnvironment>> = BUILT_ENVIRONMENTS, kind = kinds[type!];
   assert(kind, `agent.environment.type = ${type} is built, or refused`);
   return kind;
 }
@@ -196,7 +197,7 @@ interface BuiltGrader {
 }
 
 /** The kinds of graders, by their key in `[agent]`. */
-const BUILT_GRADERS: Partial<Record<GraderName, BuiltGrader>> = {
+const BUILT_GRADERS: Readonly<Record<BuiltGraderName, BuiltGrader>> = {
   reward: {
     open({ reward }, { messages, ...options }) {
       assert(
@@ -213,7 +214,7 @@ const BUILT_GRADERS: Partial<Record<GraderName, BuiltGrader>> = {
 /** The kinds of an agent's graders, in the order in which they are asked. */
 function gradersOf(agent: AgentConfig): BuiltGrader[] {
   return GRADERS.filter((name) => agent[name] !== undefined).map((name) => {
-    const kind = BUILT_GRADERS[name];
+    const kinds: Partial<Record<GraderName, BuiltGrader>> = BUILT_GRADERS, kind = kinds[name];
     assert(kind, `agent.${name} is built, or refused`);
     return kind;
   });

@@ -29,8 +29,7 @@ export interface EnvironmentKind {
   problem(environment: EnvironmentConfig): EnvironmentProblem | null;
 }
 
-/** All types of environments. */
-export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind>> = {
+const KINDS = {
   container: {
     missing_part: "the container sandbox",
     keys: ["profile", "image", "runtime", "allow_network", "pool", "limits.cpus", "limits.memory_mb"],
@@ -60,7 +59,15 @@ export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind
         ? { key: "base_url", message: "is missing: where the server is", missing: true }
         : null,
   },
-};
+} satisfies Record<EnvironmentType, EnvironmentKind>;
+
+/** All types of environments. */
+export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind>> = KINDS;
+
+/** The types that this build has. */
+export type BuiltEnvironmentType = {
+  [T in EnvironmentType]: typeof KINDS[T]["missing_part"] extends null ? T : never;
+}[EnvironmentType];
 
 /** The broken rules of an environment that says itself where tools run, in a run's configuration or a catalogue. */
 export function environmentProblems(environment: EnvironmentConfig): EnvironmentProblem[] {

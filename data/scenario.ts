@@ -139,18 +139,21 @@ export function parseScenario(
 /**
  * Refuses held-out data that cannot be verified, because evaluation reports the environment's reward.
  *
- * @param canVerify Whether the environment can tell success from failure on a scenario.
+ * @param adviceFor What lets the environment tell success from failure on a scenario; null: it can already.
  * @throws {ServiceError} `data_invalid`, naming the lines.
  */
 export function checkVerifiable(
   path: string,
   scenarios: readonly Scenario[],
-  canVerify: (scenario: Scenario) => boolean,
+  adviceFor: (scenario: Scenario) => string | null,
 ): void {
-  const problems = scenarios.filter((scenario) => !canVerify(scenario)).map(({ id, line }) => ({
-    line,
-    message: `Cannot evaluate on ${path}:${line}: nothing can verify scenario ${JSON.stringify(id)}; ` +
-      "give it metadata.env.verify or leave it out",
-  }));
+  const problems = scenarios.flatMap((scenario) => {
+    const { id, line } = scenario, advice = adviceFor(scenario);
+    if (advice === null) return [];
+    const message =
+      `Cannot evaluate on ${path}:${line}: nothing can verify scenario ${JSON.stringify(id)}; ` +
+      `${advice} or leave it out`;
+    return [{ line, message }];
+  });
   if (problems.length > 0) throw linesInvalid(path, problems.slice(0, MAX_REPORTED_PROBLEMS));
 }

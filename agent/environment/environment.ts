@@ -44,6 +44,8 @@ export interface OfferedCatalog extends ToolCatalog {
 export interface EnvironmentFactory {
   /** The limit of a tool call, also for a tool that ignores its signal. */
   readonly call_timeout_ms: number;
+  /** What makes an ungraded scenario gradable, as the advice of a refusal, such as `give it metadata.env.verify`. */
+  readonly grading_advice: string;
   /**
    * The tools of a scenario.
    *

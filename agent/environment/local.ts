@@ -60,6 +60,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
   }
   return {
     call_timeout_ms: options.limits.exec_timeout_secs * 1000,
+    grading_advice: "give it metadata.env.verify",
     catalog: (scenario) => Promise.try(() => toolsetOf(scenario, options)),
     catalogs: () =>
       Promise.try(() =>

@@ -33,6 +33,7 @@ export function withToolHosts(
 
 class HostedEnvironments implements EnvironmentFactory {
   readonly call_timeout_ms: number;
+  readonly grading_advice: string;
   readonly #environments: EnvironmentFactory;
   readonly #hosts: readonly ToolHostFactory[];
   /** Aborts when the factory closes. */
@@ -41,6 +42,7 @@ class HostedEnvironments implements EnvironmentFactory {
 
   constructor(environments: EnvironmentFactory, hosts: readonly ToolHostFactory[]) {
     this.call_timeout_ms = environments.call_timeout_ms;
+    this.grading_advice = environments.grading_advice;
     this.#environments = environments;
     this.#hosts = hosts;
   }

@@ -109,6 +109,7 @@ const HANG = new Promise<never>(() => {});
 export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvironments {
   const factory: TestEnvironments = {
     call_timeout_ms: options.call_timeout_ms ?? 1000,
+    grading_advice: "give it a reward",
     live: 0,
     catalog: () => Promise.resolve(TEST_CATALOG),
     catalogs: () => Promise.resolve([{ ...TEST_CATALOG, is_default: true }]),

@@ -70,11 +70,11 @@ Deno.test("a run is prepared from the model's header and the data only", async (
 Deno.test("a scenario without a grader is refused with its line", async () => {
   await refused(
     { train: [task("a"), task("b", { verify: null })] },
-    /train\.jsonl:2: nothing can grade scenario "b"/,
+    /train\.jsonl:2: nothing can grade scenario "b"; give it metadata\.env\.verify$/,
   );
   await refused(
     { train: [task("a"), task("b")], heldout: [task("c"), task("d", { verify: null })] },
-    /heldout\.jsonl:2: nothing can verify scenario "d"/,
+    /heldout\.jsonl:2: nothing can verify scenario "d"; give it metadata\.env\.verify or leave it out$/,
   );
 });
 

@@ -58,7 +58,9 @@ async function readHeldout(
 ): Promise<Scenario[]> {
   const scenarios = await readScenarios(path);
   await checkCatalogs(path, scenarios, environments);
-  checkVerifiable(path, scenarios, (scenario) => environments.coverage(scenario) !== "none");
+  checkVerifiable(path, scenarios, (scenario) => {
+    return environments.coverage(scenario) === "none" ? environments.grading_advice : null;
+  });
   await checkTemplate({ path, scenarios }, { config, parts, environments });
   return scenarios;
 }
@@ -84,7 +86,7 @@ async function checkTraining(
   throw new ServiceError(
     "data_invalid",
     `Cannot train on ${path}:${ungraded.line}: nothing can grade scenario ${JSON.stringify(ungraded.id)}; ` +
-      "give it metadata.env.verify",
+      environments.grading_advice,
     { path, line: ungraded.line },
   );
 }

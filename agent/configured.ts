@@ -49,6 +49,7 @@ export interface WorldParts {
   graders: readonly Grader[];
   /** Absent: no grader has a program. */
   programs?: Programs;
+  clock: Clock;
 }
 
 /** The programs of graders. */
@@ -94,6 +95,7 @@ export function configuredWorld(
       : null,
     hosts: hostsOf(agent, tool_hosts).flatMap((kind) => kind.open(agent, options)),
     graders: opened.map(({ grader }) => grader),
+    clock: options.clock,
     programs: {
       messages,
       async close() {
@@ -104,8 +106,10 @@ export function configuredWorld(
 }
 
 /** Puts the parts together. */
-export function composeWorld({ environments: own, hosts, graders, programs }: WorldParts): ConfiguredWorld {
-  const environments = withToolHosts(own ?? noEnvironment(), hosts);
+export function composeWorld(
+  { environments: own, hosts, graders, programs, clock }: WorldParts,
+): ConfiguredWorld {
+  const environments = withToolHosts(own ?? noEnvironment(), hosts, clock);
   const { messages = new AsyncQueue<string>() } = programs ?? {};
   return {
     environments,

@@ -126,7 +126,8 @@ async function judgedAlone(
   texts: string[],
   { hosts, ...options }: Pick<WorldParts, "hosts"> & RankingJudgeOptions,
 ) {
-  const judge = rankingJudge(options), world = composeWorld({ environments: null, hosts, graders: [judge] });
+  const judge = rankingJudge(options), clock = new ManualClock();
+  const world = composeWorld({ environments: null, hosts, graders: [judge], clock });
   let next = 0;
   const engine = new ScriptedEngine({ script: () => turnTokens(texts[next++]!) });
   const { environments: environment, graders } = world;
@@ -164,7 +165,8 @@ Deno.test("a judge alone grades attempts that have only the tools of other hosts
 });
 
 Deno.test("without an environment a scenario that needs one is refused", async () => {
-  const { environments } = composeWorld({ environments: null, hosts: [], graders: [rankingJudge()] });
+  const clock = new ManualClock(), graders = [rankingJudge()];
+  const { environments } = composeWorld({ environments: null, hosts: [], graders, clock });
   const task = { id: "x", user: "u", metadata: { env: { verify: { command: ["true"] } } } };
   await assert.rejects(environments.catalog(parseScenario(task, { path: "t", line: 3 }), never), {
     code: "data_invalid",

@@ -1,6 +1,7 @@
 /** Adds the tools of other hosts to environments. */
 
 import type { ToolFunction } from "../../core/chat.ts";
+import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import {
@@ -12,6 +13,9 @@ import {
 } from "../tools/tool_host.ts";
 import type { Environment, EnvironmentFactory, OpenOptions } from "./environment.ts";
 
+/** The time that a host has to list its tools, its start included. */
+export const LIST_TIMEOUT_MS = 30_000;
+
 /** A host's factory with its tools. */
 interface ListedHost {
   factory: ToolHostFactory;
@@ -22,13 +26,15 @@ interface ListedHost {
  * The same environments with the tools of `hosts` after their own in every catalogue. A call goes to the host that has
  * its tool. Hosts are listed once, so that the tools of a run do not change. An attempt opens all hosts or none.
  *
- * The catalogue of a scenario is refused with `config_invalid` when two tools have one name.
+ * The catalogue of a scenario is refused with `config_invalid` when two tools have one name, and with
+ * `environment_failed` when a host cannot list its tools within {@link LIST_TIMEOUT_MS}.
  */
 export function withToolHosts(
   environments: EnvironmentFactory,
   hosts: readonly ToolHostFactory[],
+  clock: Clock,
 ): EnvironmentFactory {
-  return hosts.length === 0 ? environments : new HostedEnvironments(environments, hosts);
+  return hosts.length === 0 ? environments : new HostedEnvironments(environments, hosts, clock);
 }
 
 class HostedEnvironments implements EnvironmentFactory {
@@ -36,15 +42,17 @@ class HostedEnvironments implements EnvironmentFactory {
   readonly grading_advice: string;
   readonly #environments: EnvironmentFactory;
   readonly #hosts: readonly ToolHostFactory[];
+  readonly #clock: Clock;
   /** Aborts when the factory closes. */
   readonly #life = new AbortController();
   #listed: Promise<ListedHost[]> | null = null;
 
-  constructor(environments: EnvironmentFactory, hosts: readonly ToolHostFactory[]) {
+  constructor(environments: EnvironmentFactory, hosts: readonly ToolHostFactory[], clock: Clock) {
     this.call_timeout_ms = environments.call_timeout_ms;
     this.grading_advice = environments.grading_advice;
     this.#environments = environments;
     this.#hosts = hosts;
+    this.#clock = clock;
   }
 
   coverage(scenario: Scenario) {
@@ -96,12 +104,25 @@ class HostedEnvironments implements EnvironmentFactory {
   #list(signal: AbortSignal): Promise<ListedHost[]> {
     this.#listed ??= Promise.all(this.#hosts.map(async (factory) => ({
       factory,
-      tools: await attempt(`list the tools of ${factory.name}`, () => factory.list(this.#life.signal)),
+      tools: await attempt(`list the tools of ${factory.name}`, () => this.#listInTime(factory)),
     }))).catch((error) => {
       this.#listed = null;
       throw error;
     });
     return unlessAborted(this.#listed, signal);
+  }
+
+  /** Also ends the wait for a host that ignores its signal. */
+  async #listInTime(factory: ToolHostFactory): Promise<readonly ToolFunction[]> {
+    const late = new AbortController(), done = new AbortController();
+    const end = () => late.abort(new Error(`it gave no answer within ${LIST_TIMEOUT_MS / 1000} s`));
+    this.#clock.sleep(LIST_TIMEOUT_MS, done.signal).then(end, () => {});
+    const ended = AbortSignal.any([this.#life.signal, late.signal]);
+    try {
+      return await unlessAborted(factory.list(ended), ended);
+    } finally {
+      done.abort();
+    }
   }
 }
 

@@ -1,4 +1,5 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import {
   callText,
@@ -10,7 +11,7 @@ import {
   turnTokens,
 } from "../rollout/rollout_fake.ts";
 import { fakeTool, fakeToolHost, type FakeToolHostOptions } from "../tools/tool_host_fake.ts";
-import { withToolHosts } from "./with_tool_hosts.ts";
+import { LIST_TIMEOUT_MS, withToolHosts } from "./with_tool_hosts.ts";
 
 const never = new AbortController().signal;
 const [scenario] = testScenarios("s");
@@ -19,7 +20,7 @@ const HANG = new Promise<never>(() => {});
 /** One attempt that calls `time`, `say` and `end`, with a second host and the test environments. */
 function attempt(options: FakeToolHostOptions, signal = never) {
   const own = testEnvironments(), host = fakeToolHost(options), other = fakeToolHost({ tools: [] });
-  const environment = withToolHosts(own, [other, host]);
+  const environment = withToolHosts(own, [other, host], new ManualClock());
   const turns = [callText("time"), callText("say", { text: "hi" }), callText("end")];
   const engine = new ScriptedEngine({ script: ({ turn }) => turnTokens(turns[turn]!) });
   const groups = Array.fromAsync(rolloutGroups(testRollout(engine.client, { environment, signal })));
@@ -63,7 +64,7 @@ Deno.test("a host that fails to open costs its attempt, and closes the hosts tha
 
 Deno.test("an environment that fails to open closes the hosts", async () => {
   const own = testEnvironments({ open: () => Promise.reject(new Error("no place")) }), host = fakeToolHost();
-  const environments = withToolHosts(own, [host]);
+  const environments = withToolHosts(own, [host], new ManualClock());
   await rejects(environments.open(scenario!, { seed: 1, signal: never }), /no place/);
   deepEqual([host.count.opened, host.count.closed], [1, 1]);
 });
@@ -96,7 +97,7 @@ Deno.test("closing twice closes the parts once, all of them, also after one fail
     throw new Error("it does not end");
   };
   const own = testEnvironments(), broken = fakeToolHost({ close }), host = fakeToolHost({ tools: [] });
-  const environments = withToolHosts(own, [broken, host]);
+  const environments = withToolHosts(own, [broken, host], new ManualClock());
   const environment = await environments.open(scenario!, { seed: 1, signal: never });
   await Promise.all([environment.close(), environment.close()]);
   await environments.close();
@@ -107,7 +108,7 @@ Deno.test("closing twice closes the parts once, all of them, also after one fail
 
 Deno.test("two tools of one name are refused with the catalogue, before an attempt", async () => {
   const host = fakeToolHost({ tools: [fakeTool("say")] });
-  const environments = withToolHosts(testEnvironments(), [host]);
+  const environments = withToolHosts(testEnvironments(), [host], new ManualClock());
   const refused = {
     code: "config_invalid",
     message: /"say" is not unique: the toolset "test" and the host clock/,
@@ -123,7 +124,7 @@ Deno.test("hosts are listed once, and again after a failure", async () => {
     if (failures-- > 0) throw new Error("no answer");
   };
   const host = fakeToolHost({ name: "the MCP server x", list });
-  const environments = withToolHosts(testEnvironments(), [host]);
+  const environments = withToolHosts(testEnvironments(), [host], new ManualClock());
   await rejects(environments.catalog(scenario!, never), {
     code: "environment_failed",
     message: "Cannot list the tools of the MCP server x: no answer",
@@ -140,7 +141,11 @@ Deno.test("hosts are listed once, and again after a failure", async () => {
 
 Deno.test("a signal ends the wait for a list that does not come, and no other wait", async () => {
   const listed = Promise.withResolvers<void>();
-  const environments = withToolHosts(testEnvironments(), [fakeToolHost({ list: () => listed.promise })]);
+  const environments = withToolHosts(
+    testEnvironments(),
+    [fakeToolHost({ list: () => listed.promise })],
+    new ManualClock(),
+  );
   const stop = new AbortController();
   const abandoned = environments.catalog(scenario!, stop.signal);
   const waiting = environments.catalog(scenario!, never);
@@ -148,13 +153,43 @@ Deno.test("a signal ends the wait for a list that does not come, and no other wa
   await rejects(abandoned, /enough/);
   listed.resolve();
   equal((await waiting).tools.at(-1)!.name, "time");
-  const hanging = withToolHosts(testEnvironments(), [fakeToolHost({ list: () => HANG })]);
+  const hanging = withToolHosts(testEnvironments(), [fakeToolHost({ list: () => HANG })], new ManualClock());
   const cancelled = hanging.catalog(scenario!, AbortSignal.abort(new Error("too late")));
   await rejects(cancelled, /too late/);
 });
 
+Deno.test("a host that never lists its tools is named after the time limit, and is asked again", async () => {
+  const started = Promise.withResolvers<void>();
+  let lists = 0;
+  const list = () => (started.resolve(), lists++ === 0 ? HANG : undefined);
+  const clock = new ManualClock(), hanging = fakeToolHost({ name: "the MCP server x", list });
+  const environments = withToolHosts(testEnvironments(), [fakeToolHost({ tools: [] }), hanging], clock);
+  const refused = rejects(environments.catalogs(never), {
+    code: "environment_failed",
+    message: "Cannot list the tools of the MCP server x: it gave no answer within 30 s",
+  });
+  let ended = false;
+  refused.then(() => ended = true);
+  await started.promise;
+  await clock.advance(LIST_TIMEOUT_MS - 1);
+  equal(ended, false);
+  await clock.advance(1);
+  await refused;
+  equal((await environments.catalog(scenario!, never)).tools.at(-1)!.name, "time");
+  equal(clock.sleeping, 0);
+});
+
+Deno.test("closing ends the wait for a list that does not come", async () => {
+  const clock = new ManualClock();
+  const environments = withToolHosts(testEnvironments(), [fakeToolHost({ list: () => HANG })], clock);
+  const refused = rejects(environments.catalogs(never), { code: "cancelled" });
+  await environments.close();
+  await refused;
+  equal(clock.sleeping, 0);
+});
+
 Deno.test("environments without other hosts stay the same", async () => {
   const own = testEnvironments();
-  equal(withToolHosts(own, []), own);
+  equal(withToolHosts(own, [], new ManualClock()), own);
   deepEqual((await own.catalog(scenario!, never)).tools, TEST_TOOLS);
 });

@@ -184,15 +184,16 @@ Deno.test("the environment's final state is sent, and one that has none is left 
 });
 
 Deno.test("a program that cannot be started fails the run before its rollouts", strict, async () => {
+  const clock = new ManualClock();
   const program = new RewardProgram({
-    ...{ command: ["no-such-program"], timeout_secs: 1, cwd: "/", clock: new ManualClock() },
+    ...{ command: ["no-such-program"], timeout_secs: 1, cwd: "/", clock },
     messages: { push: () => {} },
   });
   await rejects(rewardGrader(program).start!(never), {
     code: "judge_failed",
     message: "Cannot run agent.reward.command: no such program",
   });
-  const world = composeWorld({ environments: null, hosts: [], graders: [rewardGrader(program)] });
+  const world = composeWorld({ environments: null, hosts: [], graders: [rewardGrader(program)], clock });
   await world.close();
   await program.close();
 });

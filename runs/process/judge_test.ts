@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { composeWorld } from "../../agent/configured.ts";
+import { systemClock } from "../../core/clock.ts";
 import { environmentGrader } from "../../agent/grading/environment_grader.ts";
 import { rankingJudge } from "../../agent/grading/ranking_judge_fake.ts";
 import { TEST_TOOLS } from "../../agent/rollout/rollout_fake.ts";
@@ -74,7 +75,7 @@ Deno.test(
         root,
         more: "",
         // A configuration without [agent.environment] needs a grader that this build lacks, so the parts are given here.
-        world: composeWorld({ environments: null, hosts: [host], graders: [judge] }),
+        world: composeWorld({ environments: null, hosts: [host], graders: [judge], clock: systemClock }),
         newEngine: (refuse) => new ScriptedEngine({ refuse }).client,
       });
       const events = await eventsOf(run);

@@ -41,7 +41,7 @@ Deno.test(
         call: ({ name }) => ({ result: null, reward: null, done: name === "submit" }),
       });
       const world = composeWorld({
-        ...{ environments: null, hosts: [host], graders: [rewardGrader(program)] },
+        ...{ environments: null, hosts: [host], graders: [rewardGrader(program)], clock: systemClock },
         programs: { messages, close: () => program.close() },
       });
       const run = await startTestRun({

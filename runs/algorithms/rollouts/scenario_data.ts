@@ -1,6 +1,6 @@
 /** Reads the scenarios of a run and checks that they can be rendered, attempted and graded. */
 
-import { type ConfiguredWorld, configuredWorld } from "../../../agent/configured.ts";
+import { type BuiltToolHost, type ConfiguredWorld, configuredWorld } from "../../../agent/configured.ts";
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
 import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import { systemClock } from "../../../core/clock.ts";
@@ -10,7 +10,7 @@ import type { ModelParts } from "../../session/model_parts.ts";
 import { atKey } from "../at_key.ts";
 import { checkTemplate } from "./template_check.ts";
 
-/** Nobody cancels these checks. */
+/** Nobody cancels these checks, which have no wait without a limit of its own. */
 const NEVER = new AbortController().signal;
 
 export interface ScenarioData {
@@ -22,11 +22,17 @@ export interface ScenarioData {
 /**
  * Reads the scenarios of training and evaluation.
  *
+ * @param tool_hosts As for {@link configuredWorld}.
  * @throws {ServiceError} `config_invalid` for too few, `data_invalid` or `not_built` with file and line,
- * `template_failed`.
+ * `template_failed`; `environment_failed` for a tool host that cannot list its tools.
  */
-export async function readScenarioData(config: ResolvedConfig, parts: ModelParts): Promise<ScenarioData> {
-  const world = configuredWorld(config, { clock: systemClock, workspaces: config.run.directory })!;
+export async function readScenarioData(
+  config: ResolvedConfig,
+  parts: ModelParts,
+  tool_hosts?: readonly BuiltToolHost[],
+): Promise<ScenarioData> {
+  const options = { clock: systemClock, workspaces: config.run.directory };
+  const world = configuredWorld(config, options, tool_hosts)!;
   try {
     return await readChecked(config, { parts, world });
   } finally {
@@ -91,7 +97,11 @@ async function checkTraining(
   );
 }
 
-/** Checks that every scenario gets its tools. @throws {ServiceError} That of the catalogue, with file and line. */
+/**
+ * Checks that every scenario gets its tools.
+ *
+ * @throws {ServiceError} That of the catalogue, with file and line; that of a host which cannot list its tools.
+ */
 async function checkCatalogs(
   path: string,
   scenarios: readonly Scenario[],
@@ -101,7 +111,8 @@ async function checkCatalogs(
     try {
       await environments.catalog(scenario, NEVER);
     } catch (error) {
-      if (!(error instanceof ServiceError)) throw error;
+      // A host that cannot list its tools is no fault of the scenario.
+      if (!(error instanceof ServiceError) || error.code === "environment_failed") throw error;
       const { id, line } = scenario;
       const reason = error.details.reason ?? error.message;
       const message = `Cannot give tools to ${path}:${line}, scenario ${JSON.stringify(id)}: ${reason}`;

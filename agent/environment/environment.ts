@@ -1,14 +1,14 @@
-/** Environments: tools act in them, and tasks are graded in them. Each trajectory has its own. */
+/** Environments: tools act in them, and tasks are graded in them. Each attempt has its own. */
 
 import type { Scenario } from "../../data/scenario.ts";
 import type { ToolCatalog, ToolHost } from "../tools/tool_host.ts";
 import type { VerificationRecord } from "../trajectory/trajectory.ts";
 
-/** An environment's grade of its trajectory. */
+/** An environment's grade of its attempt. */
 export interface EnvironmentGrade {
   /** The terminal reward; null when this scenario has nothing to verify, or the verification failed. */
   reward: number | null;
-  /** Why the verification failed to judge the attempt; absent when it did judge it. */
+  /** Why the verification could not grade the attempt; absent: it did, or there is nothing to verify. */
   failure?: string;
   /** A wall-clock limit ended the verification. */
   timed_out: boolean;
@@ -16,9 +16,9 @@ export interface EnvironmentGrade {
   verification?: VerificationRecord;
 }
 
-/** The environment of one trajectory. */
+/** The environment of one attempt. */
 export interface Environment extends ToolHost {
-  /** Grades the state that the trajectory left. @throws {ServiceError} `environment_failed`. */
+  /** Grades the state that the attempt left. @throws {ServiceError} `environment_failed`. */
   grade(signal: AbortSignal): Promise<EnvironmentGrade>;
   /**
    * The final state of the task, as a reward program or a judge sees it: any JSON value; null when it offers none.
@@ -57,7 +57,7 @@ export interface EnvironmentFactory {
   catalogs(signal: AbortSignal): Promise<OfferedCatalog[]>;
   /** Which groups of a scenario the environment grades: what the environment needs of scenarios follows from it. */
   coverage(scenario: Scenario): Coverage;
-  /** Opens an environment for one trajectory. @throws {ServiceError} `environment_failed`. */
+  /** Opens an environment for one attempt. @throws {ServiceError} `environment_failed`. */
   open(scenario: Scenario, options: OpenOptions): Promise<Environment>;
   /** Releases what the environments share. Never throws; a second call does nothing. */
   close(): Promise<void>;

@@ -238,7 +238,7 @@ export const observedUpdateSchema = z.object({
   file: z.string(),
   /** `[run] name`. */
   run_name: z.string().meta(TEXTS.data),
-  /** `[run] algorithm`; null for conversations that no run made, and in older lines. */
+  /** `[run] algorithm`; null for conversations that no run made. A line without it counts as null. */
   algorithm: z.string().nullable().default(null),
   /** Updates of the run; null when unknown. */
   updates: z.int().gte(1).nullable(),

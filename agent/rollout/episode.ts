@@ -1,4 +1,7 @@
-/** One trajectory: the model writes and tools answer until something ends it. Tokens in, tokens out. */
+/**
+ * An episode runs one attempt: the model writes turns, and tools answer them, until the attempt ends. Its trajectory has
+ * the tokens that were sampled, not those of their text encoded again.
+ */
 
 import type { Message } from "../../core/chat.ts";
 import { rngKey } from "../../core/random.ts";

@@ -39,7 +39,7 @@ export type RolloutMetrics = Record<string, number>;
 export function rolloutMetrics(groups: readonly Group[], rollout_seconds: number): RolloutMetrics {
   const all = groups.flatMap((group) => group.members);
   const tokens = all.map(actionTokens);
-  return withoutGaps([
+  return combineMetrics([
     trajectoryMetrics(all),
     groupMetrics(groups),
     graderMetrics(groups),
@@ -52,11 +52,12 @@ export function rolloutMetrics(groups: readonly Group[], rollout_seconds: number
   ]);
 }
 
-type Gappy = Record<string, number | null>;
+/** Null: a metric without data. */
+type NullableMetrics = Record<string, number | null>;
 
-function trajectoryMetrics(all: readonly Trajectory[]): Gappy {
+function trajectoryMetrics(all: readonly Trajectory[]): NullableMetrics {
   const share = (test: (trajectory: Trajectory) => boolean) => mean(all.map((t) => test(t) ? 1 : 0));
-  const metrics: Gappy = {
+  const metrics: NullableMetrics = {
     "agent/truncated_fraction": share(({ stop_reason }) => isTruncated(stop_reason)),
     "agent/failed_fraction": share(({ stop_reason }) => isFailed(stop_reason)),
     "agent/turns_mean": mean(all.map(({ turns }) => turns.length)),
@@ -95,7 +96,7 @@ function malformedShare({ turns, malformed_calls }: Trajectory): number | null {
   return ratio(malformed_calls, turns.reduce((n, { calls }) => n + calls.length, 0));
 }
 
-function groupMetrics(groups: readonly Group[]): Gappy {
+function groupMetrics(groups: readonly Group[]): NullableMetrics {
   const share = (test: (group: Group) => boolean) => mean(groups.map((group) => test(group) ? 1 : 0));
   const unanimous = (pass: boolean) => (group: Group) => {
     const members = survivors(group);
@@ -110,7 +111,7 @@ function groupMetrics(groups: readonly Group[]): Gappy {
 }
 
 /** What graders measured, over the groups that have the measure. */
-function graderMetrics(groups: readonly Group[]): Gappy {
+function graderMetrics(groups: readonly Group[]): NullableMetrics {
   const measures = groups.flatMap((group) =>
     Object.entries(group.measures).map(([name, measure]) => ({ name, ...measure }))
   );
@@ -122,7 +123,7 @@ function graderMetrics(groups: readonly Group[]): Gappy {
   }));
 }
 
-function rewardMetrics(all: readonly Trajectory[]): Gappy {
+function rewardMetrics(all: readonly Trajectory[]): NullableMetrics {
   if (all.length === 0) return {};
   const rewards = all.map((trajectory) => earnedReward(trajectory) ?? 0);
   return {
@@ -133,7 +134,7 @@ function rewardMetrics(all: readonly Trajectory[]): Gappy {
   };
 }
 
-function survivorMetrics(kept: readonly Trajectory[]): Gappy {
+function survivorMetrics(kept: readonly Trajectory[]): NullableMetrics {
   if (kept.length === 0) return {};
   return {
     "reward/survivors_mean": mean(kept.map(({ total_reward }) => total_reward!)),
@@ -158,7 +159,7 @@ function deviation(values: readonly number[]): number {
 }
 
 /** The metrics of all parts that have a value. No two parts have a metric of one name. */
-function withoutGaps(parts: readonly Gappy[]): RolloutMetrics {
+function combineMetrics(parts: readonly NullableMetrics[]): RolloutMetrics {
   const entries = parts.flatMap((part) => Object.entries(part)), seen = new Set<string>();
   for (const [name] of entries) {
     assert(!seen.has(name), `${name} is one metric`);

@@ -1,4 +1,4 @@
-/** Options of rollouts, and the type of the rollout function. */
+/** Options of rollouts. */
 
 import type { Clock } from "../../core/clock.ts";
 import type { Scenario } from "../../data/scenario.ts";
@@ -39,7 +39,7 @@ export interface RolloutOptions {
   update: number;
   scenarios: readonly Scenario[];
   group_size: number;
-  /** Episodes that run at once. */
+  /** Attempts that run at once. */
   concurrent_rollouts: number;
   settings: RolloutSettings;
   sampling: RolloutSampling;

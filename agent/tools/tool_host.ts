@@ -11,11 +11,11 @@ export interface ToolCall {
 }
 
 export interface CallAnswer {
-  /** The text for the model; null for none (a call that ends the trajectory). */
+  /** The text for the model; null for none (a call that ends the attempt). */
   result: string | null;
   /** A step reward. */
   reward: number | null;
-  /** The trajectory has ended. */
+  /** The attempt has ended. */
   done: boolean;
 }
 

@@ -108,7 +108,8 @@ export const MISSING_LEVERS: readonly { lever: string; part: string }[] = LEVERS
   return part === undefined ? [] : [{ lever: name, part }];
 });
 
-export interface Levered {
+/** A configuration after levers, and its plan. */
+export interface LeverResult {
   config: ResolvedConfig;
   plan: MemoryPlan;
   /** In the order in which they were applied, without levers that saved nothing. */
@@ -153,15 +154,15 @@ interface Fitting {
 }
 
 /** Applies the built levers one after the other, each as far as needed. */
-export function applyLevers(config: ResolvedConfig, { budget, measure }: Fitting): Levered {
-  let reached: Levered = { config, plan: measure(config), levers: [] };
+export function applyLevers(config: ResolvedConfig, { budget, measure }: Fitting): LeverResult {
+  let reached: LeverResult = { config, plan: measure(config), levers: [] };
   for (const lever of LEVERS) {
     if (missingPart(lever.key) === undefined) reached = pull(lever, reached, { budget, measure });
   }
   return reached;
 }
 
-function pull(lever: Lever, from: Levered, { budget, measure }: Fitting): Levered {
+function pull(lever: Lever, from: LeverResult, { budget, measure }: Fitting): LeverResult {
   let { config, plan } = from, value: unknown = null;
   while (!fitsBudget(plan, budget)) {
     const next = lever.next(config, plan);

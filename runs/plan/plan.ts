@@ -19,7 +19,7 @@ import {
   type ExceededMemory,
   fitsBudget,
   fittingContext,
-  type Levered,
+  type LeverResult,
   type MeasureMemory,
   type MemoryBudget,
   MISSING_LEVERS,
@@ -225,7 +225,7 @@ export function memoryRefusal(
   return new ServiceError("out_of_memory", message, memoryMeta(memory, budget));
 }
 
-function leversText({ levers, plan }: Levered, budget: MemoryBudget): string {
+function leversText({ levers, plan }: LeverResult, budget: MemoryBudget): string {
   const settings = levers.map(({ setting: { key, value }, saved_bytes, time_factor }) => {
     const price = time_factor > 1 ? ` and takes up to ${time_factor} times as long` : "";
     return `${key} = ${JSON.stringify(value)} saves ${formatBytes(saved_bytes)}${price}`;

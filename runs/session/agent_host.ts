@@ -61,7 +61,7 @@ export interface HostedChat {
 }
 
 export interface AgentHostOptions {
-  /** Null without rollouts (sft). */
+  /** Null for an algorithm without rollouts. */
   settings: RolloutSettings | null;
   engine: EngineClient;
   chat: ChatFormat;

@@ -11,7 +11,7 @@ import { jsonValue } from "../http/json_value.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
 /** The names of the algorithms with rollouts, as text. */
-const attempters = algorithmsText(({ has_rollouts }) => has_rollouts);
+const ROLLOUT_ALGORITHMS = algorithmsText(({ has_rollouts }) => has_rollouts);
 
 const OBSERVE_RULE =
   "Texts are kept of every n-th update, n = ceil(updates / observe_target_updates), and always of the first and the last.";
@@ -37,7 +37,7 @@ const getDefaults = route({
         "application/json": z.strictObject({
           config: z.array(defaultSchema),
           recipe: z.strictObject({
-            updates: z.int().meta({ description: `Updates of ${attempters} without a budget.` }),
+            updates: z.int().meta({ description: `Updates of ${ROLLOUT_ALGORITHMS} without a budget.` }),
             checkpoint: z.literal(true).meta({ description: "A recipe always has checkpoints." }),
             observe: z.string().meta({ description: "When a recipe exports trajectories." }),
           }),

@@ -23,7 +23,10 @@ interface Line {
   fails?: boolean;
 }
 
-const never = new Promise<never>(() => {});
+/** Waits until the process is killed: with nothing to wait for it would end by itself. */
+function hang(): Promise<never> {
+  return new Promise(() => void setInterval(() => {}, 1e9));
+}
 
 function hangs(folder: string, at: "load" | "close"): boolean {
   const file = `${folder}/hangs`;
@@ -54,7 +57,7 @@ function scriptedEngine(folder: string) {
   const call = engine.client.call.bind(engine.client);
   engine.client.call = async (method, request) => {
     if (method === "load") {
-      if (hangs(folder, "load")) return await never;
+      if (hangs(folder, "load")) return await hang();
       if (existsSync(`${folder}/full`)) throw outOfMemory("load the model", { weights: 3e9, kv: 1e9 });
       using file = await openGguf((request as LoadRequest).path);
       tokenizer = readTokenizer(file);
@@ -70,7 +73,7 @@ await serveModel({
   startEngine: (_webgpu, [_model, folder]) => ({
     client: scriptedEngine(folder!),
     failed: new Promise(() => {}),
-    close: () => hangs(folder!, "close") ? never : Promise.resolve(),
+    close: () => hangs(folder!, "close") ? hang() : Promise.resolve(),
   }),
 });
 Deno.exit(0);

@@ -19,6 +19,7 @@ const LAYERS = 32, HEAD_WIDTH = 128;
 export const SHAPE_8B: ModelShape = {
   ...{ architecture: "llama", width: 4096, heads: 32, kv_heads: 8, head_width: HEAD_WIDTH },
   ...{ feed_forward: 14_336, vocabulary: 128_256, norm_eps: 1e-5, context_length: 131_072, tied: false },
+  qk_permuted: true,
   ...{ attention_scale: 1 / Math.sqrt(HEAD_WIDTH), embedding_scale: 1, logit_soft_cap: null },
   layers: Array.from({ length: LAYERS }, () => ({
     rotation: { base: 500_000, pairing: "adjacent" as const, factors: null },
@@ -31,7 +32,7 @@ export const SHAPE_8B: ModelShape = {
 /** Sizes of Qwen2.5 0.5B. */
 export const SHAPE_05B: ModelShape = {
   ...{ architecture: "qwen2", width: 896, heads: 14, kv_heads: 2, head_width: 64, feed_forward: 4864 },
-  ...{ vocabulary: 151_936, norm_eps: 1e-6, context_length: 32_768, tied: true },
+  ...{ vocabulary: 151_936, norm_eps: 1e-6, context_length: 32_768, tied: true, qk_permuted: false },
   ...{ attention_scale: 1 / Math.sqrt(64), embedding_scale: 1, logit_soft_cap: null },
   layers: Array.from({ length: 24 }, () => ({
     rotation: { base: 1_000_000, pairing: "half" as const, factors: null },

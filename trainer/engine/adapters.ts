@@ -224,12 +224,7 @@ function wholeNumber(path: string, metadata: Map<string, string>, key: string): 
   );
 }
 
-/**
- * The heads whose rows are permuted between GGUF and PEFT: those of models with RoPE on adjacent pairs.
- *
- * @source llama.cpp's converter, which permutes q and k of these models.
- */
-function permutedHeads({ layers, heads, kv_heads }: ModelShape): PermutedHeads {
-  const is_adjacent = layers.some(({ rotation }) => rotation?.pairing === "adjacent");
-  return is_adjacent ? { q_proj: heads, k_proj: kv_heads } : {};
+/** The projections whose rows are permuted between GGUF and PEFT, with their numbers of heads. */
+function permutedHeads({ qk_permuted, heads, kv_heads }: ModelShape): PermutedHeads {
+  return qk_permuted ? { q_proj: heads, k_proj: kv_heads } : {};
 }

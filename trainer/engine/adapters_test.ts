@@ -3,12 +3,14 @@ import { ServiceError } from "../../core/errors.ts";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { GOLDEN_ADAPTER, openEngine, sample } from "../../tests/golden/golden.ts";
 import { readAdapter, writeAdapter } from "../formats/adapter.ts";
 import { loraDifference, loraOrder, type LoraTensors } from "../formats/lora.ts";
 import { readPeft } from "../formats/peft.ts";
 import { floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
-import { CHECKPOINT_OPTIMIZER } from "./adapters.ts";
+import { loadModel } from "../model/load_model.ts";
+import { Adapters, CHECKPOINT_OPTIMIZER } from "./adapters.ts";
 import { CHECKPOINT_ADAPTER } from "../protocol/protocol.ts";
 import type { EngineClient } from "../protocol/client.ts";
 import type { LoraShape } from "../protocol/protocol.ts";
@@ -84,6 +86,40 @@ gpuTest("a saved adapter is the same as GGUF, as PEFT folder and opened again", 
     equal(loraDifference(await readAdapter(path), await readAdapter(golden)), null);
   });
 });
+
+gpuTest(
+  "the model's shape decides on the order of rows in a PEFT folder, not how it rotates",
+  async (gpu) => {
+    const { model, allocator, name } = await loadModel(
+      gpu,
+      await fixturePath("models/tinystories-656k-llama-f16.gguf"),
+      { compute: "f32", max_context: 64 },
+    );
+    try {
+      const { shape } = model, targets = ["q_proj", "k_proj", "v_proj"] as const;
+      const permuted = { q_proj: shape.heads, k_proj: shape.kv_heads };
+      equal(shape.layers[0]!.rotation!.pairing, "adjacent");
+      await withFolder(async (folder) => {
+        for (const qk_permuted of [true, false]) {
+          const changed = { ...model, shape: { ...shape, qk_permuted } };
+          const adapters = new Adapters(allocator, changed, { base_model: name });
+          const lora = { rank: 4, alpha: 4, targets: [...targets] };
+          await adapters.open("policy", { type: "init", lora, seed: 1 });
+          const policy = adapters.get("policy");
+          policy.write(Float32Array.from({ length: policy.layout.elements }, (_, i) => i));
+          const path = `${folder}/adapter.gguf`, peft_dir = `${folder}/peft`;
+          await adapters.save("policy", { path, peft_dir });
+          const saved = await readAdapter(path);
+          const orders = [await readPeft(peft_dir, "llama"), await readPeft(peft_dir, "llama", permuted)];
+          deepEqual(orders.map((read) => loraDifference(read, saved) === null), [!qk_permuted, qk_permuted]);
+        }
+      });
+    } finally {
+      model.recorder.destroy();
+      allocator.destroy();
+    }
+  },
+);
 
 gpuTest("an adapter of another model is refused with the difference, and takes no memory", async () => {
   await withPolicy(async (client, directory) => {

@@ -30,8 +30,7 @@ const PREFIX = "base_model.model.model.layers";
 const TENSOR_NAME = /^base_model\.model\.model\.layers\.(\d{1,5})\.([a-z_]+\.[a-z_]+)\.lora_([AB])\.weight$/;
 
 /**
- * Projections whose rows have another order in GGUF than in Hugging Face files, with their numbers of heads: q and k of
- * models that rotate adjacent numbers.
+ * Projections whose rows have another order in GGUF than in Hugging Face files, with their numbers of heads.
  */
 export type PermutedHeads = Partial<Record<LoraTarget, number>>;
 

@@ -58,6 +58,11 @@ export interface ModelShape {
   context_length: number;
   /** Whether the output matrix is the embedding matrix. */
   tied: boolean;
+  /**
+   * Whether GGUF files have the rows of the query and key projections in another order than Hugging Face's files: the
+   * numbers that RoPE rotates together are adjacent in a head of the one and half a head apart in the other.
+   */
+  qk_permuted: boolean;
   layers: readonly LayerShape[];
 }
 

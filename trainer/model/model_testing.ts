@@ -17,7 +17,7 @@ export const TEST_LAYER: LayerShape = {
 export function testShape(layers: number, sizes: Partial<ModelShape>): ModelShape {
   const shape = {
     ...{ architecture: "qwen3" as const, width: 32, heads: 4, kv_heads: 2, head_width: 8, feed_forward: 48 },
-    ...{ vocabulary: 24, norm_eps: Math.fround(1e-6), context_length: 64, tied: false },
+    ...{ vocabulary: 24, norm_eps: Math.fround(1e-6), context_length: 64, tied: false, qk_permuted: false },
     layers: Array.from({ length: layers }, () => TEST_LAYER),
     ...sizes,
   };

@@ -15,6 +15,8 @@ export interface DecoderTraits {
   pairing: RopePairing;
   /** Whether each head of the queries and keys is normalised. */
   qk_norm: boolean;
+  /** Whether the converter to GGUF permutes the rows of the query and key projections. */
+  qk_permuted: boolean;
 }
 
 /**
@@ -24,7 +26,7 @@ export interface DecoderTraits {
  * @throws {ServiceError} `not_built` for scaled or partial rotations and for mixtures of experts; `format_invalid` for
  * missing metadata.
  */
-export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits): ModelShape {
+export function readDecoder(file: GgufFile, { pairing, qk_norm, qk_permuted }: DecoderTraits): ModelShape {
   const architecture = file.getString("general.architecture") as typeof BUILT_ARCHITECTURES[number];
   const key = (name: string) => `${architecture}.${name}`;
   const width = file.getUint(key("embedding_length")), heads = file.getUint(key("attention.head_count"));
@@ -49,6 +51,7 @@ export function readDecoder(file: GgufFile, { pairing, qk_norm }: DecoderTraits)
     logit_soft_cap: null,
     context_length: file.getUint(key("context_length")),
     tied: !file.tensors.has(MODEL_TENSORS.output),
+    qk_permuted,
     layers: Array.from({ length: layerCount(file, key("block_count")) }, (_, layer): LayerShape => ({
       rotation,
       qk_norm,

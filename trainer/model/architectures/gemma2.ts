@@ -17,7 +17,7 @@ const LAYERS_27B = 46;
 /** @source Gemma Team, "Gemma 2" (2024), section 2 and table 1. */
 export const gemma2: Architecture = {
   readShape(file: GgufFile): ModelShape {
-    const shape = readDecoder(file, { pairing: "half", qk_norm: false });
+    const shape = readDecoder(file, { pairing: "half", qk_norm: false, qk_permuted: false });
     const { width, heads, head_width, layers } = shape;
     const window = file.getUint("gemma2.attention.sliding_window", WINDOW);
     const attention_soft_cap = file.getFloat("gemma2.attn_logit_softcapping", ATTENTION_SOFT_CAP);

@@ -4,5 +4,5 @@ import type { Architecture } from "./architecture.ts";
 import { readDecoder } from "./decoder.ts";
 
 export const qwen2: Architecture = {
-  readShape: (file) => readDecoder(file, { pairing: "half", qk_norm: false }),
+  readShape: (file) => readDecoder(file, { pairing: "half", qk_norm: false, qk_permuted: false }),
 };

@@ -4,5 +4,5 @@ import type { Architecture } from "./architecture.ts";
 import { readDecoder } from "./decoder.ts";
 
 export const qwen3: Architecture = {
-  readShape: (file) => readDecoder(file, { pairing: "half", qk_norm: true }),
+  readShape: (file) => readDecoder(file, { pairing: "half", qk_norm: true, qk_permuted: false }),
 };

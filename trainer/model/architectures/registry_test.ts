@@ -143,7 +143,7 @@ Deno.test({
     deepEqual(await shapeOf(qwen2), qwen2);
     const rotation = { base: 500_000, pairing: "adjacent", factors: "rope_freqs.weight" } as const;
     const layer = { ...TEST_LAYER, rotation, qk_norm: false };
-    const llama = testShape(2, { architecture: "llama", layers: [layer, layer] });
+    const llama = testShape(2, { architecture: "llama", qk_permuted: true, layers: [layer, layer] });
     deepEqual(await shapeOf(llama), llama);
   },
 });

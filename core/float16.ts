@@ -11,11 +11,6 @@ export function float32FromFloat16(bytes: Uint8Array): Float32Array<ArrayBuffer>
   return new Float32Array(new Float16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 2));
 }
 
-/** Rounds to the nearest binary16, ties to even. Values beyond 65,504 become infinite. */
-export function float16FromFloat32(values: Float32Array): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(new Float16Array(values).buffer);
-}
-
 /** Widens bfloat16, the upper half of a binary32; exact. */
 export function float32FromBfloat16(bytes: Uint8Array): Float32Array<ArrayBuffer> {
   const aligned = alignedBytes(bytes, 2);
@@ -23,16 +18,4 @@ export function float32FromBfloat16(bytes: Uint8Array): Float32Array<ArrayBuffer
   const words = new Uint32Array(halves.length);
   for (let i = 0; i < halves.length; i++) words[i] = halves[i]! << 16;
   return new Float32Array(words.buffer);
-}
-
-/** Rounds to the nearest bfloat16, ties to even; NaN stays NaN. */
-export function bfloat16FromFloat32(values: Float32Array): Uint8Array<ArrayBuffer> {
-  const words = new Uint32Array(Float32Array.from(values).buffer);
-  const halves = new Uint16Array(words.length);
-  for (let i = 0; i < words.length; i++) {
-    const word = words[i]!;
-    if ((word & 0x7fffffff) > 0x7f800000) halves[i] = word >>> 16 | 0x40;
-    else halves[i] = (word + 0x7fff + (word >>> 16 & 1)) >>> 16;
-  }
-  return new Uint8Array(halves.buffer);
 }

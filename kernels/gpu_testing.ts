@@ -8,6 +8,7 @@ import { Recorder } from "./recorder.ts";
 import { elementCount } from "./shape.ts";
 import { Allocator, type DType, type Tensor } from "./tensor.ts";
 import { createWeight, type Weight, writeWeight } from "./weights/weight.ts";
+import { encodeWeight } from "./weights/encode_testing.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
 
 /** The process's device, or why there is none. Tests share it, because opening one takes longer than most tests. */
@@ -114,8 +115,8 @@ export function limitedAllocator({ device }: Gpu, limit_bytes: number): Allocato
 
 /** A weight of seeded normal values: complete blocks as in a file, and the decoded values. */
 export function randomWeight(seed: number, type: WeightTypeName, count: number) {
-  const { encode, decode } = WEIGHT_TYPES[type], bytes = encode(Float32Array.from(randomNormal(seed, count)));
-  return { bytes, values: Float64Array.from(decode(bytes)) };
+  const bytes = encodeWeight(type, Float32Array.from(randomNormal(seed, count)));
+  return { bytes, values: Float64Array.from(WEIGHT_TYPES[type].decode(bytes)) };
 }
 
 /** A weight on the device with these blocks. */

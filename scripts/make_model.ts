@@ -12,7 +12,7 @@ import { type DecodedType, ggmlType } from "../trainer/formats/ggml_types.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
 import { type GgufTensorSource, writeGguf } from "../trainer/formats/gguf_writer.ts";
-import { encodeTensor } from "../trainer/formats/quantize.ts";
+import { encodeTensor } from "../trainer/formats/encode_tensor_testing.ts";
 
 interface ModelSize {
   layers: number;

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { sha256OfFile } from "../core/files.ts";
 import { withFolder } from "../tests/folder.ts";
 import { decodeGreedily, llamaCppMissing } from "../tests/llama_cpp.ts";
+import { decodeTensor } from "../trainer/formats/ggml_types.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
-import { decodeTensor } from "../trainer/formats/quantize.ts";
 import { readModelShape } from "../trainer/model/architectures/registry.ts";
 import { makeModel, randomPieces, SHAPES } from "./make_model.ts";
 

@@ -63,7 +63,7 @@ async function quantized(entry: FixtureEntry): Promise<Uint8Array<ArrayBuffer>> 
   // Few tests need this, and most of those that read fixtures know nothing of models.
   const [{ openGguf, openGgufHeader }, { encodeTensor }] = await Promise.all([
     import("../trainer/formats/gguf.ts"),
-    import("../trainer/formats/quantize.ts"),
+    import("../trainer/formats/encode_tensor_testing.ts"),
   ]);
   const head = await unpack(entry), head_path = await Deno.makeTempFile({ suffix: ".gguf" });
   try {

@@ -1,6 +1,6 @@
 /** The upper half of single precision. */
 
-import { bfloat16FromFloat32, float32FromBfloat16 } from "../../core/float16.ts";
+import { float32FromBfloat16 } from "../../core/float16.ts";
 import wgsl from "./bf16.wgsl" with { type: "text" };
 import type { WeightType } from "./weight_type.ts";
 
@@ -10,6 +10,5 @@ export const bf16: WeightType = {
   planes: [{ name: "values", dtype: "bf16", block_elements: 1 }],
   repack: (bytes) => [bytes],
   decode: float32FromBfloat16,
-  encode: bfloat16FromFloat32,
   wgsl: { file: "weights/bf16.wgsl", text: wgsl },
 };

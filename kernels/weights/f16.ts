@@ -1,6 +1,6 @@
 /** Half precision. */
 
-import { float16FromFloat32, float32FromFloat16 } from "../../core/float16.ts";
+import { float32FromFloat16 } from "../../core/float16.ts";
 import wgsl from "./f16.wgsl" with { type: "text" };
 import type { WeightType } from "./weight_type.ts";
 
@@ -10,6 +10,5 @@ export const f16: WeightType = {
   planes: [{ name: "values", dtype: "f16", block_elements: 1 }],
   repack: (bytes) => [bytes],
   decode: float32FromFloat16,
-  encode: float16FromFloat32,
   wgsl: { file: "weights/f16.wgsl", text: wgsl },
 };

@@ -13,6 +13,5 @@ export const f32: WeightType = {
     const aligned = alignedBytes(bytes, 4);
     return new Float32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4).slice();
   },
-  encode: (values) => new Uint8Array(values.slice().buffer),
   wgsl: { file: "weights/f32.wgsl", text: wgsl },
 };

@@ -4,7 +4,6 @@
  */
 
 import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
-import { clampRound, halfAbove, quotient } from "./rounding.ts";
 import type { WeightType } from "./weight_type.ts";
 
 const K_VALUES = 256;
@@ -76,51 +75,6 @@ function decodeK(
   return values;
 }
 
-/** The scale and the minimum of a part of a block, whose integers are q: `x ≈ scale·q − min`. */
-interface PartScale {
-  scale: number;
-  min: number;
-}
-
-/** Blocks of 4 or 5 bits: head, highest bits when there are 5, low bits. */
-function encodeK(values: Float32Array, bits: 4 | 5): Uint8Array<ArrayBuffer> {
-  const largest = 2 ** bits - 1, low_at = bits === 5 ? 48 : 16, block_bytes = low_at + 128;
-  const bytes = new Uint8Array(values.length / K_VALUES * block_bytes), view = new DataView(bytes.buffer);
-  for (let from = 0, to = 0; from < values.length; from += K_VALUES, to += block_bytes) {
-    const parts = Array.from({ length: 8 }, (_, p): PartScale => {
-      const part = values.subarray(from + 32 * p, from + 32 * (p + 1)), min = Math.max(0, -Math.min(...part));
-      return { scale: (Math.max(0, ...part) + min) / largest, min };
-    });
-    const d = halfAbove(Math.max(...parts.map(({ scale }) => scale)) / 63);
-    const d_min = halfAbove(Math.max(...parts.map(({ min }) => min)) / 63);
-    view.setFloat16(to, d, true);
-    view.setFloat16(to + 2, d_min, true);
-    parts.forEach((part, p) => {
-      const scale = clampRound(quotient(part.scale, d), 0, 63),
-        min = clampRound(quotient(part.min, d_min), 0, 63);
-      packFactors(bytes.subarray(to + 4, to + 16), p, [scale, min]);
-      for (let i = 0; i < 32; i++) {
-        const q = clampRound(quotient(values[from + 32 * p + i]! + d_min * min, d * scale), 0, largest);
-        bytes[to + low_at + 32 * (p >> 1) + i]! |= (q & 15) << 4 * (p & 1);
-        if (bits === 5) bytes[to + 16 + i]! |= q >> 4 << p;
-      }
-    });
-  }
-  return bytes;
-}
-
-/** Writes 6 bits of a part's scale and min into a block's 12 bytes of zeros, in any order of parts. */
-function packFactors(packed: Uint8Array, part: number, [scale, min]: readonly [number, number]): void {
-  if (part < 4) {
-    packed[part]! |= scale;
-    packed[part + 4]! |= min;
-  } else {
-    packed[part + 4]! |= (scale & 15) | (min & 15) << 4;
-    packed[part - 4]! |= scale >> 4 << 6;
-    packed[part]! |= min >> 4 << 6;
-  }
-}
-
 /** A type whose q have so many bits; `quant(rest, part, i)` is q of element i of a part, from the bytes after the head. */
 export function kBlocks(
   bits: 4 | 5,
@@ -136,6 +90,5 @@ export function kBlocks(
     ],
     repack: (bytes) => repackK(bytes, rest_words),
     decode: (bytes) => decodeK(repackK(bytes, rest_words), quant),
-    encode: (values) => encodeK(values, bits),
   };
 }

@@ -11,40 +11,14 @@ import type { WeightType } from "./weight_type.ts";
 const VALUES = 32, HALF = VALUES / 2;
 
 /** How q is stored, and whether a block has a smallest value m. */
-interface NibbleForm {
+export interface NibbleForm {
   bits: 4 | 5;
   has_min: boolean;
 }
 
-/** What a block's numbers are rounded with: `q = ⌊(x − subtracted)·inverse + added⌋`, and the block's half-precision head. */
-interface Rounding {
-  head: number[];
-  subtracted: number;
-  inverse: number;
-  added: number;
-}
-
-/**
- * With m: `d = (max − min) / (2^bits − 1)` and m = min. Without: `d = −v / 2^(bits − 1)` of the value v of largest
- * magnitude. All in single precision.
- *
- * @source ggml's `quantize_row_q4_0_ref` and its like for Q4_1, Q5_0 and Q5_1.
- */
-function roundingOf(block: Float32Array, { bits, has_min }: NibbleForm): Rounding {
-  const inverseOf = (scale: number) => scale === 0 ? 0 : Math.fround(1 / scale);
-  if (has_min) {
-    const min = block.reduce((m, v) => v < m ? v : m), max = block.reduce((m, v) => v > m ? v : m);
-    const scale = Math.fround(Math.fround(max - min) / (2 ** bits - 1));
-    return { head: [scale, min], subtracted: min, inverse: inverseOf(scale), added: 0.5 };
-  }
-  const middle = 2 ** (bits - 1);
-  const scale = Math.fround(block.reduce((m, v) => Math.abs(v) > Math.abs(m) ? v : m, 0) / -middle);
-  return { head: [scale], subtracted: 0, inverse: inverseOf(scale), added: middle + 0.5 };
-}
-
 /** A type with so many bits, with or without m. */
-export function nibbleBlocks(form: NibbleForm): Omit<WeightType, "wgsl"> {
-  const { bits, has_min } = form, largest = 2 ** bits - 1, middle = 2 ** (bits - 1);
+export function nibbleBlocks({ bits, has_min }: NibbleForm): Omit<WeightType, "wgsl"> {
+  const middle = 2 ** (bits - 1);
   const head_count = has_min ? 2 : 1, low_at = bits === 5 ? 4 : 0;
   const head_bytes = 2 * head_count, rest_bytes = low_at + HALF, block_bytes = head_bytes + rest_bytes;
 
@@ -62,23 +36,6 @@ export function nibbleBlocks(form: NibbleForm): Omit<WeightType, "wgsl"> {
     return values;
   }
 
-  function encode(values: Float32Array): Uint8Array<ArrayBuffer> {
-    const bytes = new Uint8Array(values.length / VALUES * block_bytes), view = new DataView(bytes.buffer);
-    for (let from = 0, at = 0; from < values.length; from += VALUES, at += block_bytes) {
-      const block = values.subarray(from, from + VALUES);
-      const { head, subtracted, inverse, added } = roundingOf(block, form);
-      head.forEach((half, i) => view.setFloat16(at + 2 * i, half, true));
-      const rest = bytes.subarray(at + head_bytes, at + block_bytes);
-      block.forEach((value, i) => {
-        const scaled = Math.fround(Math.fround(value - subtracted) * inverse);
-        const q = Math.min(largest, Math.trunc(Math.fround(scaled + added)));
-        rest[low_at + i % HALF]! |= (q & 15) << (i < HALF ? 0 : 4);
-        if (bits === 5) rest[i >> 3]! |= q >> 4 << (i & 7);
-      });
-    }
-    return bytes;
-  }
-
   return {
     block_values: VALUES,
     block_bytes,
@@ -91,6 +48,5 @@ export function nibbleBlocks(form: NibbleForm): Omit<WeightType, "wgsl"> {
       return [rest, scales];
     },
     decode,
-    encode,
   };
 }

@@ -6,7 +6,6 @@
  */
 
 import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
-import { clampRound, halfAbove, quotient } from "./rounding.ts";
 import wgsl from "./q6_k.wgsl" with { type: "text" };
 import type { WeightType } from "./weight_type.ts";
 
@@ -50,27 +49,6 @@ function decode(bytes: Uint8Array): Float32Array<ArrayBuffer> {
   return values;
 }
 
-function encode(values: Float32Array): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(values.length / VALUES * BLOCK_BYTES), view = new DataView(bytes.buffer);
-  for (let from = 0, to = 0; from < values.length; from += VALUES, to += BLOCK_BYTES) {
-    const scales = Array.from({ length: SCALE_BYTES }, (_, p) => {
-      const part = values.subarray(from + PART * p, from + PART * (p + 1));
-      return part.reduce((m, v) => Math.abs(v) > Math.abs(m) ? v : m, 0) / -32;
-    });
-    const d = halfAbove(Math.max(...scales.map(Math.abs)) / 127);
-    view.setFloat16(to + QUANT_BYTES + SCALE_BYTES, d, true);
-    for (let e = 0; e < VALUES; e++) {
-      const factor = clampRound(quotient(scales[e >> 4]!, d), -127, 127);
-      view.setInt8(to + QUANT_BYTES + (e >> 4), factor);
-      const q = clampRound(quotient(values[from + e]!, d * factor), -32, 31) + 32;
-      const half = e >> 7, quarter = e >> 5 & 3, i = e & 31;
-      bytes[to + 64 * half + 32 * (quarter & 1) + i]! |= (q & 15) << 4 * (quarter >> 1);
-      bytes[to + LOW_BYTES + 32 * half + i]! |= q >> 4 << 2 * quarter;
-    }
-  }
-  return bytes;
-}
-
 /** @source ggml's `block_q6_K` and `dequantize_row_q6_K`. */
 export const q6_k: WeightType = {
   block_values: VALUES,
@@ -81,6 +59,5 @@ export const q6_k: WeightType = {
   ],
   repack,
   decode,
-  encode,
   wgsl: { file: "weights/q6_k.wgsl", text: wgsl },
 };

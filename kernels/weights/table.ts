@@ -20,11 +20,12 @@ import type { WeightType } from "./weight_type.ts";
  * ```ts
  * import assert from "node:assert/strict";
  *
- * const { block_values, block_bytes, encode, decode } = WEIGHT_TYPES.q8_0;
+ * const { block_values, block_bytes, decode } = WEIGHT_TYPES.q8_0;
  * assert.deepEqual([block_values, block_bytes], [32, 34]);
- * const values = Float32Array.from({ length: 32 }, (_, i) => i - 16);
- * const decoded = decode(encode(values));
- * assert.ok(values.every((value, i) => Math.abs(decoded[i] - value) < 16 / 127));
+ * // A block begins with its scale in half precision, here 0.5. One signed byte for each value follows.
+ * const block = new Uint8Array(block_bytes);
+ * block.set([0x00, 0x38, 3, 255]);
+ * assert.deepEqual([...decode(block).subarray(0, 3)], [1.5, -0.5, 0]);
  * ```
  */
 export const WEIGHT_TYPES = {

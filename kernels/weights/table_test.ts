@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { readFixtureJson } from "../../tests/fixture.ts";
 import { embedding } from "../embedding/embedding.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
+import { encodeWeight } from "./encode_testing.ts";
 import { createWeight, writeWeight } from "./weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "./table.ts";
 import type { WeightType } from "./weight_type.ts";
@@ -64,7 +65,8 @@ for (const name of Object.keys(goldens) as WeightTypeName[]) {
 }
 
 for (const name of WEIGHT_TYPE_NAMES) {
-  const { encode, decode, block_values, block_bytes }: WeightType = WEIGHT_TYPES[name];
+  const { decode, block_values, block_bytes }: WeightType = WEIGHT_TYPES[name];
+  const encode = (values: Float32Array) => encodeWeight(name, values);
 
   Deno.test(`what ${name} encodes is near the values, and blocks of zeros stay zeros`, () => {
     const values = Float32Array.from(randomNormal(3, 2048, 0.5)), bytes = encode(values);

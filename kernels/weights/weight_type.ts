@@ -27,8 +27,6 @@ export interface WeightType {
   repack(bytes: Uint8Array): readonly ArrayBufferView[];
   /** Complete blocks of a file, as the values that they stand for: the same bits as in the shader and in ggml. */
   decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
-  /** Values of complete blocks, rounded to the type, as the bytes of a file. */
-  encode(values: Float32Array): Uint8Array<ArrayBuffer>;
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;
 }

@@ -6,6 +6,7 @@ import { type Gpu, openGpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
+import { encodeWeight } from "../../kernels/weights/encode_testing.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
 import type { ModelShape } from "../../trainer/model/model_shape.ts";
 import type { Report } from "./report.ts";
@@ -158,8 +159,8 @@ export function randomWeight(
   [rows, columns]: readonly [number, number],
 ): Weight {
   const weight = createWeight(allocator, "bench", { type, shape: [rows, columns] });
-  const { block_values, block_bytes, encode } = WEIGHT_TYPES[type];
-  const pattern = encode(PATTERN),
+  const { block_values, block_bytes } = WEIGHT_TYPES[type];
+  const pattern = encodeWeight(type, PATTERN),
     step = PATTERN.length / block_values,
     blocks = rows * columns / block_values;
   for (let block = 0; block < blocks; block += step) {

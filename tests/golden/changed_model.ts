@@ -4,7 +4,7 @@ import { Rng, rngKey } from "../../core/random.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import type { GgufTensorSource } from "../../trainer/formats/gguf_writer.ts";
 import { writeGguf } from "../../trainer/formats/gguf_writer.ts";
-import { encodeTensor } from "../../trainer/formats/quantize.ts";
+import { encodeTensor } from "../../trainer/formats/encode_tensor_testing.ts";
 
 /**
  * Writes a model file with some of its tensors replaced, or with additional ones: by name, row-major vectors in f32.

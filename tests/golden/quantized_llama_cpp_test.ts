@@ -8,7 +8,7 @@ import { inspectFile } from "../../cli/inspect.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { DecodedType } from "../../trainer/formats/ggml_types.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
-import { encodeTensor } from "../../trainer/formats/quantize.ts";
+import { encodeTensor } from "../../trainer/formats/encode_tensor_testing.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { withFolder } from "../folder.ts";
 import { decodeGreedily, llamaCppMissing, quantizeModel } from "../llama_cpp.ts";

@@ -9,7 +9,7 @@ import { writeGemma2 } from "../../tests/golden/gemma2_model.ts";
 import { DECODED_TYPES } from "../formats/ggml_types.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
-import { encodeTensor } from "../formats/quantize.ts";
+import { encodeTensor } from "../formats/encode_tensor_testing.ts";
 import { loadModel } from "../model/load_model.ts";
 import { Batcher } from "../sampler/batcher.ts";
 import { Adapters } from "./adapters.ts";

@@ -15,7 +15,6 @@ import {
   type LoraTensors,
 } from "./lora.ts";
 import { formatError } from "./model_file.ts";
-import { encodeTensor } from "./quantize.ts";
 
 const TENSOR_NAME = /^blk\.(\d{1,5})\.([a-z_]+)\.weight\.lora_([ab])$/;
 
@@ -56,7 +55,7 @@ export async function writeAdapter(path: string, lora: LoraTensors, name = ADAPT
         name: `${base}.lora_${factor}`,
         type: "F32",
         shape,
-        pieces: () => [encodeTensor("F32", pair[factor])],
+        pieces: () => [bytesOf(pair[factor])],
       });
       return [source("a", [lora.rank, pair.in]), source("b", [pair.out, lora.rank])];
     },
@@ -111,6 +110,10 @@ export async function readAdapter(named: string | CheckedFile): Promise<LoraTens
   return assembleLora(facts, factors, (reason) => {
     throw formatError(path, reason);
   });
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 async function readFactor(file: GgufFile, name: string): Promise<LoraFactor> {

@@ -1,6 +1,6 @@
-/** The tensor types of GGUF files: values and bytes of a block. */
+/** The tensor types of GGUF files: values and bytes of a block, and what blocks stand for. */
 
-import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "../../kernels/weights/table.ts";
+import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
 
 /** A type that `decodeTensor` can decode: one of the table of weights, by its GGUF name. */
 export type DecodedType = Uppercase<WeightTypeName>;
@@ -82,4 +82,9 @@ export function isDecodedType(name: string): name is DecodedType {
 /** The bytes of a tensor of `shape` (slowest dimension first), whose last dimension consists of complete blocks. */
 export function ggmlTensorBytes(type: GgmlType, shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1) / type.block_values * type.block_bytes;
+}
+
+/** Decodes complete blocks of a tensor: the bits are those of ggml's `dequantize_row_*`. */
+export function decodeTensor(type: DecodedType, bytes: Uint8Array): Float32Array<ArrayBuffer> {
+  return WEIGHT_TYPES[weightTypeName(type)].decode(bytes);
 }

@@ -1,13 +1,12 @@
 /** Reads GGUF files of versions 2 and 3 without loading entire files into memory. */
 
-import { DECODED_TYPES, type DecodedType, ggmlType, isDecodedType } from "./ggml_types.ts";
+import { DECODED_TYPES, type DecodedType, decodeTensor, ggmlType, isDecodedType } from "./ggml_types.ts";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
 import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
 import { type CheckedFile, openRegularFile, type RegularFile } from "../../core/regular_file.ts";
 import { elementCount } from "../../kernels/shape.ts";
 import { formatError } from "./model_file.ts";
-import { decodeTensor } from "./quantize.ts";
 
 /** The expected type of a metadata entry, and how to read it; undefined when the type is another. */
 interface ValueKind<T> {

@@ -12,7 +12,7 @@ import {
 } from "./gguf_values.ts";
 import { mutateGguf } from "./gguf_mutations_testing.ts";
 import { encodeGguf } from "./gguf_writer.ts";
-import { encodeTensor } from "./quantize.ts";
+import { encodeTensor } from "./encode_tensor_testing.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 

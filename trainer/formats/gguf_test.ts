@@ -5,7 +5,7 @@ import { DECODED_TYPES } from "./ggml_types.ts";
 import { countParameters, openGguf } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_values.ts";
 import { encodeGguf, type GgufTensorSource, writeGguf } from "./gguf_writer.ts";
-import { encodeTensor } from "./quantize.ts";
+import { encodeTensor } from "./encode_tensor_testing.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 

@@ -2,16 +2,11 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import fc from "fast-check";
 import { fixturePath } from "../../tests/fixture.ts";
-import {
-  bfloat16FromFloat32,
-  float16FromFloat32,
-  float32FromBfloat16,
-  float32FromFloat16,
-} from "../../core/float16.ts";
+import { float32FromBfloat16, float32FromFloat16 } from "../../core/float16.ts";
 import { WEIGHT_TYPES } from "../../kernels/weights/table.ts";
-import { DECODED_TYPES, ggmlType, weightTypeName } from "./ggml_types.ts";
+import { DECODED_TYPES, decodeTensor, ggmlType, weightTypeName } from "./ggml_types.ts";
 import { openGguf } from "./gguf.ts";
-import { decodeTensor, encodeTensor } from "./quantize.ts";
+import { encodeTensor } from "./encode_tensor_testing.ts";
 
 Deno.test("Q8_0 of the F16 values has the bytes of the file that llama.cpp's quantiser confirmed", async () => {
   using halves = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
@@ -64,10 +59,13 @@ Deno.test("half-precision values are those of IEEE 754", () => {
   ];
   for (const [bits, value] of table) {
     assert.deepEqual(float32FromFloat16(new Uint8Array(Uint16Array.of(bits).buffer)), Float32Array.of(value));
-    assert.deepEqual(float16FromFloat32(Float32Array.of(value)), new Uint8Array(Uint16Array.of(bits).buffer));
+    assert.deepEqual(
+      encodeTensor("F16", Float32Array.of(value)),
+      new Uint8Array(Uint16Array.of(bits).buffer),
+    );
   }
   // 1 + 2⁻¹¹ is halfway: the even neighbour is 1.
-  assert.deepEqual(float16FromFloat32(Float32Array.of(1 + 2 ** -11)), Uint8Array.of(0x00, 0x3c));
+  assert.deepEqual(encodeTensor("F16", Float32Array.of(1 + 2 ** -11)), Uint8Array.of(0x00, 0x3c));
 });
 
 Deno.test("bfloat16 is the upper half of a float, rounded to even", () => {
@@ -80,7 +78,7 @@ Deno.test("bfloat16 is the upper half of a float, rounded to even", () => {
   ], [3.4e38, 0x7f80]];
   for (const [value, bits] of cases) {
     assert.deepEqual(
-      [...new Uint16Array(bfloat16FromFloat32(Float32Array.of(value)).buffer)],
+      [...new Uint16Array(encodeTensor("BF16", Float32Array.of(value)).buffer)],
       [bits],
       String(value),
     );

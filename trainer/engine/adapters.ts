@@ -9,7 +9,13 @@ import type { Allocator } from "../../kernels/tensor.ts";
 import { readAdapter, writeAdapter } from "../formats/adapter.ts";
 import type { LoraTensors } from "../formats/lora.ts";
 import { type PermutedHeads, writePeft } from "../formats/peft.ts";
-import { floatsOf, floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
+import {
+  floatsOf,
+  floatTensor,
+  readSafetensors,
+  type SafetensorsTensor,
+  writeSafetensors,
+} from "../formats/safetensors.ts";
 import {
   type AdapterLayout,
   adapterLayout,
@@ -18,17 +24,31 @@ import {
   packAdapter,
   unpackAdapter,
 } from "../model/device_adapter.ts";
+import type { FlatArray } from "../model/flat_array.ts";
 import { linearShape, type ModelShape } from "../model/model_shape.ts";
 import type { Model } from "../model/transformer.ts";
 import {
   type AdapterFacts,
   type AdapterSource,
   CHECKPOINT_ADAPTER,
+  type EngineDemand,
   type LoraShape,
 } from "../protocol/protocol.ts";
 
 /** The file of a checkpoint with the optimiser's moments. */
 export const CHECKPOINT_OPTIMIZER = "optimizer.safetensors";
+
+/** The adapters of a run: the trained one, and those that are only read. */
+export function adapterCount({ other_adapters }: EngineDemand): number {
+  return 1 + other_adapters;
+}
+
+/** The adapters to allocate for. The first of them is trained and written as checkpoints, if any is. */
+export interface AdapterDemand {
+  lora: LoraShape;
+  count: number;
+  is_trained: boolean;
+}
 
 /** The model's name, and how many adapters may be open. */
 export interface AdaptersOptions {
@@ -51,6 +71,19 @@ export class Adapters {
     const adapter = this.#adapters.get(name);
     if (!adapter) throw new ServiceError("path_not_found", `Cannot use adapter "${name}": it is not open`);
     return adapter;
+  }
+
+  /**
+   * Allocates all that adapters of a run ever take, by the steps that opening, training and checkpoints take. The memory
+   * plan calls it on a counting device.
+   *
+   * @returns Bytes in the machine's memory while a checkpoint is written.
+   */
+  reserve({ lora, count, is_trained }: AdapterDemand): number {
+    const [trained] = Array.from({ length: count }, () => this.#create(lora));
+    const moments = trained && is_trained ? Object.values(momentsOf(trained)) : [];
+    for (const array of moments) array.reserveRead(this.model.recorder);
+    return moments.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   isOpen(name: string): boolean {
@@ -132,13 +165,13 @@ export class Adapters {
   async saveCheckpoint(name: string, directory: string): Promise<void> {
     const adapter = this.get(name), { elements } = adapter.layout;
     await writeAdapter(`${directory}/${CHECKPOINT_ADAPTER}`, await this.#tensors(adapter));
-    const { recorder } = this.model, { m, v } = adapter.training;
+    const tensors = new Map<string, SafetensorsTensor>();
+    for (const [key, array] of Object.entries(momentsOf(adapter))) {
+      tensors.set(key, floatTensor([elements], await array.read(this.model.recorder)));
+    }
     await writeSafetensors(`${directory}/${CHECKPOINT_OPTIMIZER}`, {
       metadata: new Map([["step", String(adapter.step)], ["version", String(adapter.version)]]),
-      tensors: new Map([
-        ["m", floatTensor([elements], await m.read(recorder))],
-        ["v", floatTensor([elements], await v.read(recorder))],
-      ]),
+      tensors,
     });
   }
 
@@ -212,6 +245,11 @@ export class Adapters {
   async #tensors(adapter: DeviceAdapter): Promise<LoraTensors> {
     return unpackAdapter(adapter.layout, this.model.shape, await adapter.params.read(this.model.recorder));
   }
+}
+
+/** The optimiser's arrays that a checkpoint stores, by their names in its file. */
+function momentsOf({ training: { m, v } }: DeviceAdapter): { m: FlatArray; v: FlatArray } {
+  return { m, v };
 }
 
 function wholeNumber(path: string, metadata: Map<string, string>, key: string): number {

@@ -14,7 +14,7 @@ import { type LoadedModel, loadModelFile } from "../model/load_model.ts";
 import { readTokenizer } from "../tokenizer/read_tokenizer.ts";
 import { Batcher, type SampledBlock } from "../sampler/batcher.ts";
 import type { Sequence } from "../sampler/sequence.ts";
-import { Adapters } from "./adapters.ts";
+import { adapterCount, Adapters } from "./adapters.ts";
 import { createParts } from "./engine_parts.ts";
 import { outOfMemory, refuseUnfit, withAdvice } from "./memory_advice.ts";
 import { planMemory } from "./plan_memory.ts";
@@ -255,7 +255,7 @@ export class Engine {
         ...loaded,
         adapters: new Adapters(allocator, model, {
           ...{ base_model: loaded.name, files },
-          ...(request.demand && { most: 1 + request.demand.other_adapters }),
+          ...(request.demand && { most: adapterCount(request.demand) }),
         }),
         trainer,
         batcher: new Batcher(sampler, { max_context, grammars }, {

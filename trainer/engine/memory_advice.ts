@@ -10,7 +10,7 @@ const SEQUENCES =
 const ADAPTER = { key: "lora.rank", advice: "lower lora.rank, or name fewer lora.targets" };
 
 /** How to make each component smaller: the key that counts most, and all of them. The allocators name components. */
-const COMPONENTS: Readonly<Record<string, { key: string; advice: string }>> = {
+const COMPONENTS = new Map(Object.entries({
   weights: { key: "model.path", advice: "take a smaller model, or a file with smaller weights such as Q4_K" },
   kv: { key: "training.ctx", advice: `${SEQUENCES}, or set model.kv = "f16"` },
   sampler: { key: "training.ctx", advice: SEQUENCES },
@@ -26,15 +26,21 @@ const COMPONENTS: Readonly<Record<string, { key: string; advice: string }>> = {
   adapters: ADAPTER,
   optimizer: ADAPTER,
   host_checkpoint: ADAPTER,
-};
+}));
 
 /** The key of the configuration on which the size of a component depends most. */
 export function keyOfComponent(name: string): string {
-  return Object.hasOwn(COMPONENTS, name) ? COMPONENTS[name]!.key : "training.ctx";
+  return COMPONENTS.get(name)?.key ?? "training.ctx";
+}
+
+/** Advice for a component, as sentences after others; empty for a component without any. */
+function adviceFor(name: string): string {
+  const known = COMPONENTS.get(name);
+  return known ? `. For ${name}: ${known.advice}` : "";
 }
 
 /** The number of components with advice in a message, the largest first. */
-const NAMED_POSTS = 2;
+const ADVISED_POSTS = 2;
 
 /**
  * The `out_of_memory` error with all components by size, and advice for the largest.
@@ -45,14 +51,10 @@ const NAMED_POSTS = 2;
 export function outOfMemory(what: string, bytes: Readonly<Record<string, number>>): ServiceError {
   const posts = Object.entries(bytes).filter(([, size]) => size > 0).sort(([, a], [, b]) => b - a);
   const listed = posts.map(([name, size]) => `${name} ${(size / 2 ** 30).toFixed(2)} GiB`).join(", ");
-  const advice = posts.slice(0, NAMED_POSTS).flatMap(([name]) =>
-    Object.hasOwn(COMPONENTS, name) ? `For ${name}: ${COMPONENTS[name]!.advice}` : []
-  );
+  const advice = posts.slice(0, ADVISED_POSTS).map(([name]) => adviceFor(name)).join("");
   return new ServiceError(
     "out_of_memory",
-    `Cannot ${what}: the device has no more memory${listed && ` (${listed})`}${
-      advice.map((a) => `. ${a}`).join("")
-    }`,
+    `Cannot ${what}: the device has no more memory${listed && ` (${listed})`}${advice}`,
     { bytes: { ...bytes } },
   );
 }
@@ -89,7 +91,7 @@ export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string 
   );
   if (largest.length > NAMED_TENSORS) listed.push(`${largest.length - NAMED_TENSORS} others more than that`);
   const components = [...new Set(largest.map(({ component }) => component))];
-  const advice = components.map((name) => `. For ${name}: ${COMPONENTS[name]!.advice}`).join("");
+  const advice = components.map(adviceFor).join("");
   const limit = formatBytes(largest[0]!.limit_bytes);
   return `the device binds at most ${limit} in one piece, and ${listed.join(", ")}${advice}`;
 }
@@ -98,9 +100,8 @@ export function unbindableProblem(unbindable: MemoryPlan["unbindable"]): string 
 export function withAdvice(error: unknown): unknown {
   if (!(error instanceof ServiceError) || error.code !== "out_of_memory") return error;
   const { component, advised } = error.details;
-  if (typeof component !== "string" || advised === true || !Object.hasOwn(COMPONENTS, component)) {
-    return error;
-  }
-  const { advice } = COMPONENTS[component]!, message = `${error.message}; ${advice}`;
+  const known = typeof component === "string" ? COMPONENTS.get(component) : undefined;
+  if (!known || advised === true) return error;
+  const message = `${error.message}; ${known.advice}`;
   return new ServiceError(error.code, message, { ...error.details, advised: true }, { cause: error });
 }

@@ -76,6 +76,11 @@ Deno.test("what a device cannot hold is refused by the names of its tensors, the
       'agent.max_trajectory_tokens, or set model.kv = "f16". For weights: take a smaller model, or a file with ' +
       "smaller weights such as Q4_K",
   );
+  assert.equal(
+    refusal([tensor("cache", "new", 300)], null),
+    "Cannot load x.gguf: the device binds at most 100 B in one piece, and cache takes 300 B",
+    "a component without advice",
+  );
   const many = ["a", "b", "c", "d", "e"].map((name, i) => tensor(name, "weights", 105 - i));
   assert.match(
     refusal(many, null)!,

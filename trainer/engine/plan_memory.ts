@@ -4,11 +4,12 @@ import type { GpuCard } from "../../core/device.ts";
 import { countingGpu } from "../../kernels/counting_gpu.ts";
 import { Allocator, type UnbindableTensor } from "../../kernels/tensor.ts";
 import type { GgufFile } from "../formats/gguf.ts";
-import { adapterLayout, DeviceAdapter } from "../model/device_adapter.ts";
+import { adapterLayout } from "../model/device_adapter.ts";
 import { createModel } from "../model/load_model.ts";
 import type { Model } from "../model/transformer.ts";
+import { adapterCount, Adapters } from "./adapters.ts";
 import { createParts, type EngineParts } from "./engine_parts.ts";
-import type { EngineDemand, EngineSizes, LoraShape } from "../protocol/protocol.ts";
+import type { EngineSizes, LoraShape } from "../protocol/protocol.ts";
 
 /** The memory of a run. */
 export interface MemoryPlan {
@@ -28,9 +29,6 @@ export interface MemoryPlan {
 
 /** Copies in the machine's memory. `host_checkpoint`: AdamW's moments m and v while a checkpoint is written. */
 export const HOST_COMPONENTS = ["host_checkpoint"] as const;
-
-/** Bytes of copies by component. */
-type HostCopies = Partial<Record<typeof HOST_COMPONENTS[number], number>>;
 
 /**
  * The bytes that an engine allocates on a device like this.
@@ -62,28 +60,32 @@ export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): M
   return countedMemory(
     file,
     { sizes, card },
-    ({ allocator, model }) => sizes.demand ? createAdapters(allocator, model, sizes.demand) : {},
+    ({ adapters }) =>
+      sizes.demand
+        ? adapters.reserve({ lora: sizes.demand.lora, count: adapterCount(sizes.demand), is_trained: true })
+        : 0,
   );
 }
 
 /** What has been created on the counting device. */
 interface CountedParts extends EngineParts {
-  allocator: Allocator;
   model: Model;
+  adapters: Adapters;
 }
 
-/** Counts what loading allocates, and what `more` creates besides, which returns the copies of it. */
+/** Counts what loading allocates, and what `more` reserves besides. It returns the bytes of a checkpoint's copies. */
 function countedMemory(
   file: GgufFile,
   { sizes, card }: { sizes: EngineSizes; card: GpuCard },
-  more: (parts: CountedParts) => HostCopies,
+  more: (parts: CountedParts) => number,
 ): MemoryPlan {
   const gpu = countingGpu(card), unbindable: UnbindableTensor[] = [];
   const allocator = new Allocator(gpu.device, { refuse: (tensor) => unbindable.push(tensor) });
   const { model } = createModel(gpu, allocator, { file, options: sizes });
   const parts = createParts(allocator, model, sizes);
-  const copies = more({ ...parts, allocator, model }), { bytes } = allocator;
-  const host = { ...(card.facts.software ? bytes : {}), ...copies };
+  const adapters = new Adapters(allocator, model, { base_model: "" });
+  const host_checkpoint = more({ ...parts, model, adapters }), { bytes } = allocator;
+  const host = { ...(card.facts.software ? bytes : {}), ...(host_checkpoint > 0 && { host_checkpoint }) };
   return { bytes, host, unbindable, compute: model.compute, kv: parts.kv };
 }
 
@@ -102,22 +104,8 @@ export function planServedMemory(
   { sizes, lora, adapters }: ServedSizes,
   card: GpuCard,
 ): MemoryPlan {
-  return countedMemory(file, { sizes, card }, ({ allocator, model: { shape }, sampler }) => {
-    const layout = adapterLayout(shape, lora);
-    sampler.reserve(layout.padded_rank);
-    for (let i = 0; i < adapters; i++) new DeviceAdapter(allocator, layout);
-    return {};
+  return countedMemory(file, { sizes, card }, (parts) => {
+    parts.sampler.reserve(adapterLayout(parts.model.shape, lora).padded_rank);
+    return parts.adapters.reserve({ lora, count: adapters, is_trained: false });
   });
-}
-
-/** Creates the trained adapter, with the staging that a checkpoint of it needs, and the other adapters. Returns copies. */
-function createAdapters(
-  allocator: Allocator,
-  { recorder, shape }: Model,
-  { lora, other_adapters }: EngineDemand,
-): HostCopies {
-  const layout = adapterLayout(shape, lora);
-  new DeviceAdapter(allocator, layout).training.m.reserveRead(recorder);
-  for (let i = 0; i < other_adapters; i++) new DeviceAdapter(allocator, layout);
-  return { host_checkpoint: 2 * Float32Array.BYTES_PER_ELEMENT * layout.elements };
 }

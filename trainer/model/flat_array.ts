@@ -3,7 +3,7 @@
 import { assert } from "../../core/errors.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { elementCount } from "../../kernels/shape.ts";
-import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import { type Allocator, type Tensor, tensorBytes, view } from "../../kernels/tensor.ts";
 
 /** A matrix in a flat array. */
 export interface FlatMatrix {
@@ -39,6 +39,11 @@ export class FlatArray {
     // A part that the device cannot bind is a single matrix: any other would have been split.
     const name = `${component} (one matrix)`;
     this.parts = lengths.map((length) => allocator.create(component, [length], "f32", name));
+  }
+
+  /** Its bytes on the device, and in the machine's memory once it is read. */
+  get bytes(): number {
+    return this.parts.reduce((sum, part) => sum + tensorBytes(part.shape, part.dtype), 0);
   }
 
   /** A view of a place. All of the place must be in one part. */

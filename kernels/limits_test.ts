@@ -80,7 +80,7 @@ function recordMatmul(recorder: Recorder): void {
   }
   for (const rank of [4, 16, 64]) {
     const tensors = { p: f32(9, 64), q: f32(9, rank), out: f32(64, rank), partials: f32(64 * rank) };
-    loraGradient(recorder, tensors, { layout: "column_rank", alpha: 1 });
+    loraGradient(recorder, tensors, { order: "column_rank", alpha: 1 });
   }
 }
 

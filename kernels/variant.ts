@@ -31,6 +31,14 @@ export interface FormOptions {
 /** Subgroup sizes for which broadcasts are generated. */
 const MIN_LANES = 4, MAX_LANES = 16;
 
+/** Threads of a workgroup whose lanes share nothing. */
+const SINGLE_LANES = 32;
+
+/** Threads of a workgroup in the form `lanes`: a subgroup's lanes, or lanes that do not broadcast to each other. */
+export function lanesThreads(lanes: number): number {
+  return lanes === 1 ? SINGLE_LANES : lanes;
+}
+
 /** The form for a device. */
 export function deviceForm({ facts }: Pick<Gpu, "facts">): KernelForm {
   return facts.software ? "lanes" : "tiles";

@@ -2,7 +2,7 @@
 
 import type { Gpu } from "../device.ts";
 import { ceilDiv } from "../shape.ts";
-import { deviceOptions, type FormOptions } from "../variant.ts";
+import { deviceOptions, type FormOptions, lanesThreads } from "../variant.ts";
 
 /** Rows of a workgroup, and rows that it stages at a time, on GPUs. */
 const TILE_ROWS = 32, TILE_KEYS = 8;
@@ -14,8 +14,6 @@ const TILE_THREADS = 128;
  * Numbers that a lane holds in named registers. More of them would spill, and compile longer than they save in loads.
  */
 const LANE_NUMBERS = 512;
-/** Threads of a workgroup without subgroups. */
-const SINGLE_THREADS = 32;
 
 /** All values of {@link attentionRowAlignment}: subgroups have a power of two lanes. */
 export const ROW_ALIGNMENTS = [1, 4, 8, 16, TILE_ROWS] as const;
@@ -60,7 +58,7 @@ export function planHeads(
     return { constants: { ...tile, HEADS, THREADS }, rows: TILE_ROWS, chunks };
   }
   const chunks = chunksOf(LANE_NUMBERS / (vectors * width));
-  const THREADS = lanes === 1 ? SINGLE_THREADS : lanes;
+  const THREADS = lanesThreads(lanes);
   const constants = { D4: width / 4, HEADS: ceilDiv(group, chunks), LANES: lanes, THREADS };
   return { constants, rows: THREADS, chunks };
 }
@@ -74,7 +72,7 @@ export function planKeys(gpu: Gpu, options: FormOptions, { width }: HeadsShape):
   }
   // Two keys in a lane halve the loads of rows; k, v, d_k and d_v of more keys would not fit in registers.
   const KEYS = Math.max(1, Math.min(2, Math.floor(LANE_NUMBERS / (4 * width))));
-  const THREADS = lanes === 1 ? SINGLE_THREADS : lanes;
+  const THREADS = lanesThreads(lanes);
   return { constants: { D4: width / 4, KEYS, LANES: lanes, THREADS }, rows: THREADS * KEYS, chunks: 1 };
 }
 

@@ -112,8 +112,8 @@ export interface LoraGradientTensors {
 
 /** How {@link loraGradient} reads q and writes out. */
 export interface LoraGradientOptions {
-  /** `column_rank`: out is `[P, R]` (a gradient of B); `rank_column`: `[R, P]` (a gradient of A). */
-  layout: "column_rank" | "rank_column";
+  /** The axes of out. `column_rank`: it is `[P, R]` (a gradient of B); `rank_column`: `[R, P]` (a gradient of A). */
+  order: "column_rank" | "rank_column";
   alpha: number;
   /** The first column of q to read; default 0. */
   q_offset?: number;
@@ -129,7 +129,7 @@ export interface LoraGradientOptions {
 export function loraGradient(
   recorder: Recorder,
   { p, q, out, partials }: LoraGradientTensors,
-  { layout, alpha, q_offset = 0 }: LoraGradientOptions,
+  { order, alpha, q_offset = 0 }: LoraGradientOptions,
   forms: FormOptions = {},
 ): void {
   const { form, lanes } = { ...deviceOptions(recorder.gpu), ...forms };
@@ -139,15 +139,15 @@ export function loraGradient(
   if (q_rows !== rows) {
     throw new ShapeError(`Cannot use q with ${q_rows} rows: expected ${rows}, the rows of p`);
   }
-  const rank = expectShape(out, "out", 2)[layout === "column_rank" ? 1 : 0];
-  expectShape(out, "out", layout === "column_rank" ? [width, rank] : [rank, width]);
+  const rank = expectShape(out, "out", 2)[order === "column_rank" ? 1 : 0];
+  expectShape(out, "out", order === "column_rank" ? [width, rank] : [rank, width]);
   if (q_offset + rank > q_stride) {
     throw new ShapeError(
       `Cannot use q with ${q_stride} columns: expected ${rank} from column ${q_offset} on`,
     );
   }
   const columns = width / 4;
-  const strides = layout === "column_rank"
+  const strides = order === "column_rank"
     ? { column_stride: rank, rank_stride: 1 }
     : { column_stride: 1, rank_stride: width };
   const params = { rows, columns, q_stride, q_offset, rank, ...strides };

@@ -31,8 +31,8 @@ async function runBoth(gpu: Gpu, shape: LoraGradientCase, given: Given, forms: F
     partials: filled(NaN, Math.max(1, loraGradientPartials(shape, forms.form!))),
   }, (recorder, t) => {
     const options = { alpha: ALPHA, q_offset };
-    loraGradient(recorder, { ...t, out: t.b }, { ...options, layout: "column_rank" }, forms);
-    loraGradient(recorder, { ...t, out: t.a }, { ...options, layout: "rank_column" }, forms);
+    loraGradient(recorder, { ...t, out: t.b }, { ...options, order: "column_rank" }, forms);
+    loraGradient(recorder, { ...t, out: t.a }, { ...options, order: "rank_column" }, forms);
   });
 }
 
@@ -78,10 +78,10 @@ Deno.test("the reference is the gradient of a LoRA's output with respect to A an
         .reduce((s, v) => s + v);
     });
   const loss = (a: Float64Array, b: Float64Array) => {
-    const down = u(a);
+    const u_a = u(a);
     return d_y.reduce((sum, d, at) => {
       const m = Math.floor(at / outputs), o = at % outputs;
-      for (let r = 0; r < rank; r++) sum += d * down[m * rank + r]! * b[o * rank + r]!;
+      for (let r = 0; r < rank; r++) sum += d * u_a[m * rank + r]! * b[o * rank + r]!;
       return sum;
     }, 0);
   };
@@ -110,7 +110,7 @@ gpuTest("lora_gradient names the tensor whose shape is wrong", async (gpu) => {
   const given = { p: filled(0, 2, 4), odd: filled(0, 2, 3), q: filled(0, 2, 5), more: filled(0, 3, 5) };
   await run(gpu, { ...given, out: filled(0, 4, 3), partials: filled(0, 1) }, (recorder, t) => {
     const record = (changed: object, q_offset = 0) => () =>
-      loraGradient(recorder, { ...t, ...changed }, { layout: "column_rank", alpha: 1, q_offset });
+      loraGradient(recorder, { ...t, ...changed }, { order: "column_rank", alpha: 1, q_offset });
     assert.throws(
       record({ p: t.odd }),
       new ShapeError("Cannot use columns of p 3: expected a multiple of 4"),

@@ -11,7 +11,7 @@ import { WEIGHT_TYPES } from "../weights/table.ts";
 import {
   groupColumns,
   type LanesLayout,
-  type MatmulForm,
+  type MatmulKind,
   matmulParts,
   type TilesLayout,
 } from "./matmul_text.ts";
@@ -45,7 +45,7 @@ export interface MatmulOptions {
   compute: "f32" | "f16";
   /** Adds to what y holds. */
   accumulate?: boolean;
-  /** Overrides the form that the device would get, for tests and benches. */
+  /** Overrides the layout that the device would get, for tests and benches. */
   layout?: MatmulLayout;
 }
 
@@ -53,15 +53,15 @@ export type MatmulLayout = LanesLayout | TilesLayout;
 
 const kernels = new Map<string, Kernel>();
 
-/** The kernel of a form and a layout; made once. */
-export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
-  const key = JSON.stringify([form, layout]);
+/** The kernel of a kind and a layout; made once. */
+export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
+  const key = JSON.stringify([kind, layout]);
   let kernel = kernels.get(key);
   if (!kernel) {
-    const planes = WEIGHT_TYPES[form.weight].planes.map(({ name }) => name);
+    const planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
     kernel = defineKernel({
-      name: `matmul_${form.orientation}_${form.weight}_${form.compute}_${layout.type}`,
-      wgsl: matmulParts(form, layout),
+      name: `matmul_${kind.orientation}_${kind.weight}_${kind.compute}_${layout.form}`,
+      wgsl: matmulParts(kind, layout),
       params: {
         rows: "u32",
         columns: "u32",
@@ -86,22 +86,22 @@ export function matmulKernel(form: MatmulForm, layout: MatmulLayout): Kernel {
 }
 
 /**
- * The form for a device and a number of rows. All forms of a device sum in one order, so the number of rows
+ * The layout for a device and a number of rows. All layouts of a device sum in one order, so the number of rows
  * changes no bit of a row's result.
  */
 export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
   const { form, lanes } = deviceOptions(gpu);
   if (form === "lanes") {
-    if (lanes === 1) return { type: "lanes", lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
-    return { type: "lanes", lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
+    if (lanes === 1) return { form, lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
+    return { form, lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
   }
   if (rows > 256) {
-    return { type: "tiles", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 };
+    return { form, block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 };
   }
   if (rows > 32) {
-    return { type: "tiles", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 };
+    return { form, block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 };
   }
-  return { type: "tiles", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 };
+  return { form, block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 };
 }
 
 /**
@@ -208,7 +208,7 @@ function expectLora(
 }
 
 function grid(layout: MatmulLayout, rows: number, columns: number): [number, number] {
-  return layout.type === "lanes"
+  return layout.form === "lanes"
     ? [ceilDiv(rows, layout.lanes * layout.tile_rows), ceilDiv(columns, groupColumns(layout))]
     : [ceilDiv(rows, layout.block_rows), ceilDiv(columns, layout.block_columns)];
 }

@@ -22,12 +22,12 @@ import { CASES, type MatmulCase } from "./matmul_cases.ts";
 import { matmulReference } from "./matmul_reference.ts";
 
 const TILES: MatmulLayout[] = [
-  { type: "tiles", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 },
-  { type: "tiles", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 },
-  { type: "tiles", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 },
+  { form: "tiles", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 },
+  { form: "tiles", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 },
+  { form: "tiles", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 },
 ];
 
-const SINGLE_LANE: MatmulLayout = { type: "lanes", lanes: 1, tile_rows: 8, tile_vectors: 4 };
+const SINGLE_LANE: MatmulLayout = { form: "lanes", lanes: 1, tile_rows: 8, tile_vectors: 4 };
 
 /** The forms that this device can run: its own, the one without broadcasts, and those of GPUs. */
 const layouts = (gpu: Gpu): MatmulLayout[] => [
@@ -41,7 +41,7 @@ const layouts = (gpu: Gpu): MatmulLayout[] => [
  * family once; compiling a large register tile takes a software adapter seconds.
  */
 function types(layout: MatmulLayout): readonly WeightTypeName[] {
-  if (layout.type === "lanes") return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
+  if (layout.form === "lanes") return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
   return layout.block_rows === 16 ? WEIGHT_TYPE_NAMES : ["f16"];
 }
 
@@ -265,7 +265,7 @@ gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
 
 Deno.test("the generated matmul multiplies each of its outputs once per step", () => {
   const lanes = matmulKernel({ weight: "f16", orientation: "nt", compute: "f32" }, {
-    type: "lanes",
+    form: "lanes",
     lanes: 8,
     tile_rows: 4,
     tile_vectors: 4,

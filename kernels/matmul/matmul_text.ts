@@ -1,9 +1,9 @@
-/** The parts of a matmul's text: what all forms share, and the form's own. */
+/** The parts of a matmul's text: what both forms share, and the form's own. */
 
 import { assert } from "../../core/errors.ts";
 import type { WgslPart } from "../kernel.ts";
 import { unroll } from "../unroll.ts";
-import { constantsPart, lanesPart } from "../variant.ts";
+import { constantsPart, lanesPart, lanesThreads } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
@@ -14,8 +14,8 @@ import tilesNtWgsl from "./matmul_tiles_nt.wgsl" with { type: "text" };
 import operandF16Wgsl from "./operand_f16.wgsl" with { type: "text" };
 import operandF32Wgsl from "./operand_f32.wgsl" with { type: "text" };
 
-/** What is decided when the text is made. */
-export interface MatmulForm {
+/** What is computed, as far as the text depends on it. */
+export interface MatmulKind {
   weight: WeightTypeName;
   /** `nt`: y = x · Wᵀ. `nn`: y = x · W. */
   orientation: "nt" | "nn";
@@ -23,9 +23,9 @@ export interface MatmulForm {
   compute: "f32" | "f16";
 }
 
-/** How the text of software adapters is laid out over a subgroup. */
+/** How the form `lanes` is laid out over a subgroup. */
 export interface LanesLayout {
-  type: "lanes";
+  form: "lanes";
   /** Invocations that share loads; 1 where the device cannot broadcast. */
   lanes: number;
   /** Rows that a lane owns. */
@@ -36,38 +36,33 @@ export interface LanesLayout {
 
 /** The tile of a GPU's workgroup and a thread's part of it. All are multiples of 4. */
 export interface TilesLayout {
-  type: "tiles";
+  form: "tiles";
   block_rows: number;
   block_columns: number;
   thread_rows: number;
   thread_columns: number;
 }
 
-/** Invocations of a workgroup whose lanes share nothing: each has a tile of its own. */
-const SINGLE_LANES = 32;
-
-const lanesThreads = ({ lanes }: LanesLayout) => lanes === 1 ? SINGLE_LANES : lanes;
-
 /** Columns of all tiles of a workgroup. */
 export function groupColumns(layout: LanesLayout): number {
-  return lanesThreads(layout) * layout.tile_vectors;
+  return lanesThreads(layout.lanes) * layout.tile_vectors;
 }
 
-/** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
-export function matmulParts(form: MatmulForm, layout: LanesLayout | TilesLayout): WgslPart[] {
-  const { planes, wgsl } = WEIGHT_TYPES[form.weight];
+/** The kernel's parts: the weight's reader, what both forms share, and the form's own text. */
+export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout): WgslPart[] {
+  const { planes, wgsl } = WEIGHT_TYPES[kind.weight];
   return [
     wgsl,
     constantsPart({ first: 1 + planes.length }),
-    form.compute === "f16"
+    kind.compute === "f16"
       ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
       : { file: "operand_f32.wgsl", text: operandF32Wgsl },
     { file: "matmul_operands.wgsl", text: operandsWgsl },
-    ...layout.type === "lanes" ? lanesParts(form, layout) : tilesParts(form, layout),
+    ...layout.form === "lanes" ? lanesParts(kind, layout) : tilesParts(kind, layout),
   ];
 }
 
-function lanesParts({ orientation }: MatmulForm, layout: LanesLayout): WgslPart[] {
+function lanesParts({ orientation }: MatmulKind, layout: LanesLayout): WgslPart[] {
   const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
   assert(orientation === "nt" || VECTORS === 4, "nn loads 4 rows of W per step");
   const sizes = {
@@ -76,13 +71,13 @@ function lanesParts({ orientation }: MatmulForm, layout: LanesLayout): WgslPart[
     VECTORS,
     COLUMNS,
     COLUMNS4: COLUMNS / 4,
-    THREADS: lanesThreads(layout),
+    THREADS: lanesThreads(lanes),
   };
   const text = unroll(orientation === "nt" ? lanesNtWgsl : lanesNnWgsl, sizes);
   return [lanesPart(lanes), { file: `matmul_lanes_${orientation}.wgsl`, text }];
 }
 
-function tilesParts({ orientation }: MatmulForm, layout: TilesLayout): WgslPart[] {
+function tilesParts({ orientation }: MatmulKind, layout: TilesLayout): WgslPart[] {
   const { block_rows, block_columns, thread_rows, thread_columns } = layout;
   const sizes = {
     ...{ BLOCK_ROWS: block_rows, BLOCK_COLUMNS: block_columns },

@@ -130,13 +130,13 @@ function gradients(
   random: (...size: number[]) => Tensor,
 ): LoraWork[] {
   const form = deviceForm(recorder.gpu), [rows, rank] = u.shape as [number, number];
-  return ([["A", x, a, "rank_column"], ["B", y, b, "column_rank"]] as const).map(([name, p, out, layout]) => {
+  return ([["A", x, a, "rank_column"], ["B", y, b, "column_rank"]] as const).map(([name, p, out, order]) => {
     const columns = p.shape[1]!;
     const partials = random(Math.max(4, loraGradientPartials({ rows, columns, rank }, form)));
     return {
       ...{ name: `gradient of ${name}`, flops: 2 * rows * rank * columns, compute: "f32" },
       dispatches: form === "tiles" ? 2 : 1,
-      record: () => loraGradient(recorder, { p, q: u, out, partials }, { layout, alpha: 1e-9 }),
+      record: () => loraGradient(recorder, { p, q: u, out, partials }, { order, alpha: 1e-9 }),
     };
   });
 }

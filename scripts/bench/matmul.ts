@@ -128,7 +128,7 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
 }
 
 function layoutName(layout: MatmulLayout): string {
-  if (layout.type === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
+  if (layout.form === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
   const { block_rows, block_columns, thread_rows, thread_columns } = layout;
   return `tiles ${block_rows} x ${block_columns}, ${thread_rows} x ${thread_columns} of each thread`;
 }

@@ -199,11 +199,11 @@ function linearBackward(
   const u = loraAOutput(pass, layer, groupOf(target))!, { partials } = pass.gradients;
   const d_b = gradient.view(pair.b), d_a = gradient.view(pair.a);
   loraGradient(recorder, { p: d_y, q: u, out: d_b, partials }, {
-    layout: "column_rank",
+    order: "column_rank",
     alpha,
     q_offset: pair.column,
   });
-  loraGradient(recorder, { p: x, q: d_u, out: d_a, partials }, { layout: "rank_column", alpha });
+  loraGradient(recorder, { p: x, q: d_u, out: d_a, partials }, { order: "rank_column", alpha });
 }
 
 /** Views of the gradient buffers with the rows of the pass. */

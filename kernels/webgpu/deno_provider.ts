@@ -2,7 +2,7 @@
 
 import type { WebGpuProvider } from "./provider.ts";
 
-/** Deno's WebGPU. Its constants are always global; `DENO_WEBGPU_BACKEND` chooses the native interface. */
+/** Deno's WebGPU. Its names are always global; `DENO_WEBGPU_BACKEND` chooses the native interface. */
 export const DENO_PROVIDER: WebGpuProvider = {
   name: "deno",
   // A build of Deno may lack WebGPU although its types declare it.

@@ -8,9 +8,11 @@ export type UnrollConstants = Readonly<Record<string, number>>;
 /**
  * Expands a template. A line `#for d D4` repeats the lines up to its `#end` for d = 0 … D4 − 1. In between, `{d}` and
  * `{D4}` are replaced by their values, and `{4*d+1}` by the result of + * / % on integers, without spaces and from left
- * to right except for +, which comes last. Other text in braces stays.
+ * to right except for +, which comes last. Other text in braces stays. A line `#insert name` stands for the lines of a
+ * part: statements that several kernels share, where a function could not use their named registers.
  *
  * @param template Lines of WGSL and directives; loops nest, and a count is a constant's name or a number.
+ * @param parts Templates by the names of `#insert`; they have no `#insert` themselves.
  *
  * @example
  * ```ts
@@ -20,11 +22,23 @@ export type UnrollConstants = Readonly<Record<string, number>>;
  * assert.equal(unroll(template, { N: 2 }), "let x0 = load(0u);\nlet x1 = load(2u);");
  * ```
  */
-export function unroll(template: string, constants: UnrollConstants): string {
-  const lines = template.split("\n");
+export function unroll(
+  template: string,
+  constants: UnrollConstants,
+  parts: Readonly<Record<string, string>> = {},
+): string {
+  const lines = insertParts(template, parts).split("\n");
   const [text, next] = unrollLines(lines, 0, constants);
   assert(next === lines.length, `a #for before the #end of line ${next + 1}`);
   return text.join("\n");
+}
+
+/** Replaces the lines `#insert name` by the part of this name. */
+function insertParts(template: string, parts: Readonly<Record<string, string>>): string {
+  return template.replace(/^ *#insert (\w+)$/gm, (_, name: string) => {
+    assert(Object.hasOwn(parts, name), `a part named ${name}`);
+    return parts[name]!.trimEnd();
+  });
 }
 
 /** Expands the lines from `start` up to an `#end` or the end of the text; also returns that position. */

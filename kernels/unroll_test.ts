@@ -28,3 +28,10 @@ Deno.test("a template with an invalid directive is refused with its line", () =>
   assert.throws(() => unroll("#for d D5\n#end", { D4: 1 }), /a count above 0 in line 1, not D5/);
   assert.throws(() => unroll("#for d\n#end", {}), /line 1, not #for d/);
 });
+
+Deno.test("a part is inserted, and its names are those of the place", () => {
+  const parts = { sum: "x += {d}u;\n#for l 2\ny{d}_{l}\n#end\n" };
+  const text = unroll("a\n  #for d D\n  #insert sum\n  #end\nb", { D: 2 }, parts);
+  assert.deepEqual(text.split("\n"), ["a", "x += 0u;", "y0_0", "y0_1", "x += 1u;", "y1_0", "y1_1", "b"]);
+  assert.throws(() => unroll("#insert other", {}, parts), /a part named other/);
+});

@@ -5,6 +5,7 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
 import { type FormOptions, kernelFamily, lanesPart } from "../variant.ts";
+import blockLanesWgsl from "./attention_block_lanes.wgsl" with { type: "text" };
 import backwardKeyLanesWgsl from "./attention_backward_key_lanes.wgsl" with { type: "text" };
 import backwardKeyTilesWgsl from "./attention_backward_key_tiles.wgsl" with { type: "text" };
 import backwardQueryLanesWgsl from "./attention_backward_query_lanes.wgsl" with { type: "text" };
@@ -39,7 +40,10 @@ function parts(
   const constants = JSON.parse(key) as UnrollConstants, { LANES } = constants;
   const own = LANES === undefined
     ? [{ file: `${name}_tiles.wgsl`, text: unroll(tiles, constants) }]
-    : [lanesPart(LANES), { file: `${name}_lanes.wgsl`, text: unroll(lanes, constants) }];
+    : [lanesPart(LANES), {
+      file: `${name}_lanes.wgsl`,
+      text: unroll(lanes, constants, { block: blockLanesWgsl }),
+    }];
   return [...visibilityParts(...visibility), ...own];
 }
 

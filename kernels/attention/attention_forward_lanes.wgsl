@@ -17,7 +17,7 @@
 //   lse     [N, H]    f32   out, overwritten; the backward pass needs it
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
-// `visibility.wgsl` and the broadcasts of lanes are linked.
+// `visibility.wgsl` and the broadcasts of lanes are linked, and `attention_block_lanes.wgsl` is inserted.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1.
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
@@ -31,6 +31,9 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 @group(0) @binding(6) var<storage, read_write> lse: array<f32>;
 
 const LOWEST = -3.0e38;
+
+fn key_vector(at: u32) -> vec4<f32> { return k[at]; }
+fn value_vector(at: u32) -> vec4<f32> { return v[at]; }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -67,58 +70,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let key_row = row_of_key(tile, j);
     let key = (min(key_row, last) * params.kv_heads + kv) * {D4}u;
 
-    #for d D4
-    let k{d} = k[key + {d}u];
-    #end
-    #for h HEADS
-    var top{h} = m{h};
-    #end
-    #for l LANES
-    let seen{l} = sees(begin, place, base + {l}u);
-    #for h HEADS
-    var s{h}_{l} = 0.0;
-    #end
-    #for d D4
-    {
-      let k_l = broadcast_vec4f_{l}(k{d});
-      #for h HEADS
-      s{h}_{l} += dot(q{h}_{d}, k_l);
-      #end
-    }
-    #end
-    #for h HEADS
-    s{h}_{l} = select(LOWEST, soft_cap(s{h}_{l}), seen{l});
-    top{h} = max(top{h}, s{h}_{l});
-    #end
-    #end
-
-    #for h HEADS
-    let keep{h} = exp(m{h} - top{h});
-    m{h} = top{h};
-    sum{h} *= keep{h};
-    #for l LANES
-    let p{h}_{l} = exp(s{h}_{l} - top{h});
-    sum{h} += p{h}_{l};
-    #end
-    #end
-
-    #for d D4
-    {
-      let v_d = v[key + {d}u];
-      #for h HEADS
-      var x{h} = o{h}_{d} * keep{h};
-      #end
-      #for l LANES
-      let v_{l} = broadcast_vec4f_{l}(v_d);
-      #for h HEADS
-      x{h} += p{h}_{l} * v_{l};
-      #end
-      #end
-      #for h HEADS
-      o{h}_{d} = x{h};
-      #end
-    }
-    #end
+    #insert block
   }
 
   if i > last { return; }

@@ -7,6 +7,7 @@ import type { DType } from "../tensor.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
 import { deviceOptions, type FormOptions, kernelFamily, lanesPart } from "../variant.ts";
 import { planHeads } from "../attention/attention_plan.ts";
+import blockLanesWgsl from "../attention/attention_block_lanes.wgsl" with { type: "text" };
 import { type AttentionRules, visibilityKey, visibilityParts } from "../attention/visibility.ts";
 import ownLanesWgsl from "./attention_paged_own_lanes.wgsl" with { type: "text" };
 import sharedLanesWgsl from "./attention_paged_shared_lanes.wgsl" with { type: "text" };
@@ -37,7 +38,10 @@ function parts(
     ...pageParts(dtype),
     ...visibilityParts(...visibility),
     ...LANES === undefined ? [] : [lanesPart(LANES)],
-    ...Object.entries(files).map(([file, template]) => ({ file, text: unroll(template, constants) })),
+    ...Object.entries(files).map(([file, template]) => ({
+      file,
+      text: unroll(template, constants, { block: blockLanesWgsl }),
+    })),
   ];
 }
 

@@ -19,11 +19,14 @@
 //   state       [N, H, 2]     f32   out, overwritten in rows that continue: top and Σ exp(s − top)
 //
 // Dispatch: ceil(N / THREADS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
-// `visibility.wgsl` and the broadcasts of lanes are linked.
+// `visibility.wgsl` and the broadcasts of lanes are linked, and `attention_block_lanes.wgsl` is inserted.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
 @group(0) @binding(8) var<storage, read_write> state: array<vec2<f32>>;
+
+fn key_vector(at: u32) -> vec4<f32> { return unpack_four(k_pages[at]); }
+fn value_vector(at: u32) -> vec4<f32> { return unpack_four(v_pages[at]); }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -55,58 +58,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   for (var base = subgroup_min(first_block(place, {LANES}u)); base < shared_end; base += {LANES}u) {
     let key = token_at(shared_by.y, min(base + lane, shared_end - 1u), kv);
-    #for d D4
-    let k{d} = unpack_four(k_pages[key + {d}u]);
-    #end
-    #for h HEADS
-    var top{h} = m{h};
-    #end
-    #for l LANES
-    #for h HEADS
-    var s{h}_{l} = 0.0;
-    #end
-    #for d D4
-    {
-      let k_l = broadcast_vec4f_{l}(k{d});
-      #for h HEADS
-      s{h}_{l} += dot(q{h}_{d}, k_l);
-      #end
-    }
-    #end
-    let seen{l} = sees(begin, place, base + {l}u);
-    #for h HEADS
-    s{h}_{l} = select(LOWEST, soft_cap(s{h}_{l}), seen{l});
-    top{h} = max(top{h}, s{h}_{l});
-    #end
-    #end
-
-    #for h HEADS
-    let keep{h} = exp(m{h} - top{h});
-    m{h} = top{h};
-    sum{h} *= keep{h};
-    #for l LANES
-    let p{h}_{l} = exp(s{h}_{l} - top{h});
-    sum{h} += p{h}_{l};
-    #end
-    #end
-
-    #for d D4
-    {
-      let v_d = unpack_four(v_pages[key + {d}u]);
-      #for h HEADS
-      var x{h} = o{h}_{d} * keep{h};
-      #end
-      #for l LANES
-      let v_{l} = broadcast_vec4f_{l}(v_d);
-      #for h HEADS
-      x{h} += p{h}_{l} * v_{l};
-      #end
-      #end
-      #for h HEADS
-      o{h}_{d} = x{h};
-      #end
-    }
-    #end
+    #insert block
   }
 
   if r >= params.rows { return; }

@@ -2,7 +2,7 @@
 
 import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { formatBytes } from "../../core/text.ts";
-import { isHostPost, memoryPosts, type Plan, UNKNOWN_BUDGET } from "./plan.ts";
+import { isHostPost, memoryPosts, NAMED_POSTS, type Plan, UNKNOWN_BUDGET } from "./plan.ts";
 
 /** What was measured on the device. */
 export interface Measured {
@@ -33,9 +33,6 @@ export function calibratedPlan(plan: Plan, { seconds, tokens, bytes }: Measured)
     schedule: { ...schedule, seconds_per_update, eta_seconds, calibrated: true },
   };
 }
-
-/** The posts that a refusal names. */
-const NAMED_POSTS = 3;
 
 /**
  * Why a plan does not fit the device's budget; null when it does.

@@ -174,8 +174,8 @@ export function isHostPost(post: string): boolean {
   return (HOST_COMPONENTS as readonly string[]).includes(post);
 }
 
-/** The number of components in a refusal. */
-const NAMED_POSTS = 3;
+/** The number of components that a refusal names, the largest first. */
+export const NAMED_POSTS = 3;
 
 /** In the `meta` of insufficient memory, whose budgets are integers: the size of the device's memory is not known. */
 export const UNKNOWN_BUDGET = 0;

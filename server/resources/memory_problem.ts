@@ -2,11 +2,8 @@
 
 import type { ServiceError } from "../../core/errors.ts";
 import { formatBytes } from "../../core/text.ts";
-import { memoryPosts, type Plan, UNKNOWN_BUDGET } from "../../runs/plan/plan.ts";
+import { memoryPosts, NAMED_POSTS, type Plan, UNKNOWN_BUDGET } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
-
-/** The components that a refusal names. */
-const NAMED_POSTS = 3;
 
 interface Refused {
   /** The field of the request that needs the memory; `""` when it has none. */

@@ -4,9 +4,8 @@ import { isJsonObject } from "../../core/json.ts";
 import type { Catalogue, CatalogueList, RequestUse } from "./catalogue_tables.ts";
 import type { Finding } from "./issues.ts";
 import { catalogueIds, joinedTables, operatorsKey, replacedIds } from "./request_keys.ts";
-import { type TomlTree, valueAt } from "../text/toml_tree.ts";
+import { type Table, type TomlTree, valueAt } from "../text/toml_tree.ts";
 
-type Table = Record<string, unknown>;
 type Path = (string | number)[];
 
 /** A configuration in which catalogue ids are replaced by what the operator declares for them. */

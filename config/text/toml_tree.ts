@@ -17,10 +17,13 @@ export interface TomlSyntaxError {
   message: string;
 }
 
+/** A table of a configuration, from TOML or JSON. */
+export type Table = Record<string, unknown>;
+
 /** A parsed document. */
 export interface TomlTree {
   /** Tables as objects without a prototype, integers as numbers, dates as `Date`. */
-  tree: Record<string, unknown>;
+  tree: Table;
   /** JSON of the paths whose numbers were written as floats, such as `8.0`. */
   floats: ReadonlySet<string>;
 }
@@ -42,7 +45,7 @@ export function parseToml(text: string): TomlTree | TomlSyntaxError {
   const beyond = beyondLimits(raw);
   if (beyond) return { line: locateKeys(text).lineOf(beyond.path), message: beyond.message };
   const floats = new Set<string>();
-  return { tree: plain(raw, [], floats) as Record<string, unknown>, floats };
+  return { tree: plain(raw, [], floats) as Table, floats };
 }
 
 /** The first value beyond the limits. Not recursive, because a deep value would overflow the stack. */
@@ -68,7 +71,7 @@ function plain(value: unknown, path: readonly (string | number)[], floats: Set<s
   if (typeof value === "number") floats.add(JSON.stringify(path));
   if (Array.isArray(value)) return value.map((item, i) => plain(item, [...path, i], floats));
   if (value === null || typeof value !== "object" || value instanceof Date) return value;
-  const table: Record<string, unknown> = Object.create(null);
+  const table: Table = Object.create(null);
   for (const [key, item] of Object.entries(value)) table[key] = plain(item, [...path, key], floats);
   return table;
 }
@@ -89,9 +92,9 @@ export function isPrefix(prefix: readonly PropertyKey[], path: readonly Property
 }
 
 /** Sets the value of a dotted key, with the tables around it. */
-export function setKey(tree: Record<string, unknown>, key: string, value: unknown): void {
+export function setKey(tree: Table, key: string, value: unknown): void {
   const parts = key.split("."), last = parts.pop()!;
   let table = tree;
-  for (const part of parts) table = (table[part] ??= {}) as Record<string, unknown>;
+  for (const part of parts) table = (table[part] ??= {}) as Table;
   table[last] = value;
 }

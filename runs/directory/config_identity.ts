@@ -10,8 +10,7 @@ import { effectOf } from "../../config/key_effects.ts";
 import type { RunConfig } from "../../config/schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { openRegularFile } from "../../core/regular_file.ts";
-
-type Table = Record<string, unknown>;
+import type { Table } from "../../config/text/toml_tree.ts";
 
 /** The run's own paths. Without them the configuration can be reused. */
 const OWN_PATHS = describeKeys().filter(({ path }) => path === "output").map(({ key }) => key);

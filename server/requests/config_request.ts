@@ -24,6 +24,7 @@ import {
 import {
   isPrefix,
   parseToml,
+  type Table,
   type TomlSyntaxError,
   type TomlTree,
   valueAt,
@@ -33,8 +34,6 @@ import type { ProblemError } from "../http/problems.ts";
 import { formOf, type PartialBody, tomlHeadSchema } from "./run_request.ts";
 
 type Path = readonly (string | number)[];
-type Table = Record<string, unknown>;
-
 /** A request's configuration. */
 export interface ConfigRequest extends ExpandedRequest, TomlTree {
   name: string | null;

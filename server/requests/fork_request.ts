@@ -1,7 +1,7 @@
 /** The parent of a fork: the values that the fork inherits, and those that it may not change. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
-import { setKey } from "../../config/text/toml_tree.ts";
+import { setKey, type Table } from "../../config/text/toml_tree.ts";
 import { flattenConfig, isForkableKey } from "../../runs/directory/config_identity.ts";
 import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
@@ -9,7 +9,6 @@ import { commandRefusal } from "../../runs/record/run.ts";
 import { notFound } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
 
-type Table = Record<string, unknown>;
 type Sources = Plan["sources"];
 
 export interface Fork {

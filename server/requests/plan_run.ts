@@ -8,7 +8,7 @@ import { checkTree } from "../../config/check/check_tree.ts";
 import type { Finding } from "../../config/check/issues.ts";
 import { operatorsKeys, pathKeys, withoutCatalogue, withoutPaths } from "../../config/check/request_keys.ts";
 import { isDatasetId } from "../../runs/datasets/dataset_store.ts";
-import { setKey, valueAt } from "../../config/text/toml_tree.ts";
+import { setKey, type Table, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorCode, ServiceError } from "../../core/errors.ts";
 import { isInside } from "../../core/real_path.ts";
 import type { CheckedFile } from "../../core/regular_file.ts";
@@ -23,8 +23,6 @@ import { type ConfigRequest, conflictsOf, problemEntry } from "./config_request.
 import { findFork, type Fork, forkSources, inheritedValues } from "./fork_request.ts";
 import { publicPlan } from "./public_plan.ts";
 import { planTarget } from "./plan_target.ts";
-
-type Table = Record<string, unknown>;
 
 /** A planned run, ready to be created. */
 export interface PlannedRunRequest {

@@ -6,10 +6,8 @@
 import { withoutOwnPaths } from "../../runs/directory/config_identity.ts";
 import { CATALOGUE_KEYS } from "../../config/check/catalogue_tables.ts";
 import { pathKeys } from "../../config/check/request_keys.ts";
-import { valueAt } from "../../config/text/toml_tree.ts";
+import { type Table, valueAt } from "../../config/text/toml_tree.ts";
 import type { Plan } from "../../runs/plan/plan.ts";
-
-type Table = Record<string, unknown>;
 
 /** @param given.written The configuration as the client wrote it. */
 export function publicPlan(plan: Plan, { written }: { written: Table }): Plan {

@@ -110,6 +110,19 @@ class LineSplitter {
  * above `max_line_bytes`, a blank line before the last (the first of several).
  *
  * @throws {ServiceError} `path_not_found`.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const path = await Deno.makeTempFile({ suffix: ".jsonl" });
+ * await Deno.writeTextFile(path, '{"text": "a"}\n\n{"text": "b"}\n');
+ * for await (const found of readAllLines(path)) {
+ *   if ("error" in found) assert.match(found.error.message, /:2: the line is blank$/);
+ *   else assert.equal(found.text, found.line === 1 ? '{"text": "a"}' : '{"text": "b"}');
+ * }
+ * await Deno.remove(path);
+ * ```
  */
 export async function* readAllLines(
   path: string,
@@ -154,31 +167,6 @@ export async function* readAllLines(
     for (const raw of splitter.push(piece.subarray(0, n))) yield* check(raw);
   }
   yield* check(splitter.end());
-}
-
-/**
- * All lines except blank ones at the end of the file.
- *
- * @throws {ServiceError} `path_not_found`; `data_invalid` for the first line that cannot be read, with file and line
- * ({@link readAllLines}).
- *
- * @example
- * ```ts
- * import assert from "node:assert/strict";
- *
- * const path = await Deno.makeTempFile({ suffix: ".jsonl" });
- * await Deno.writeTextFile(path, '{"text": "a"}\n{"text": "b"}\n');
- * for await (const { line, text } of readLines(path)) {
- *   assert.equal(text, ['{"text": "a"}', '{"text": "b"}'][line - 1]);
- * }
- * await Deno.remove(path);
- * ```
- */
-export async function* readLines(path: string, options: ReadLinesOptions = {}): AsyncGenerator<JsonLine> {
-  for await (const found of readAllLines(path, options)) {
-    if ("error" in found) throw found.error;
-    yield found;
-  }
 }
 
 /** The object of one line. @throws {ServiceError} `data_invalid` with file and line. */

@@ -1,7 +1,6 @@
 import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
 import { ServiceError } from "../core/errors.ts";
-import { readLines } from "./jsonl.ts";
 import { checkVerifiable, parseScenario, readScenarios } from "./scenario.ts";
 import { MAX_REPORTED_PROBLEMS } from "./problems.ts";
 
@@ -131,14 +130,6 @@ Deno.test("bytes that are not UTF-8, blank lines inside and empty files are refu
   ok(/tasks\.jsonl:2: the bytes are not UTF-8/.test((await failure(bytes)).message));
   ok(/tasks\.jsonl:2: the line is blank/.test((await failure(`${line("a")}\n\n${line("b")}`)).message));
   ok(/tasks\.jsonl: the file is empty$/.test((await failure("\n")).message));
-});
-
-Deno.test("a line above the limit is refused before it is complete", async () => {
-  await withFile(`{}\n${"x".repeat(100)}\n`, async (path) => {
-    const all = Array.fromAsync(readLines(path, { max_line_bytes: 99 }));
-    await rejects(all, /tasks\.jsonl:2: the line is longer than 99 bytes/);
-    equal((await Array.fromAsync(readLines(path, { max_line_bytes: 100 }))).length, 2);
-  });
 });
 
 Deno.test("anything but a regular file is refused", async () => {

@@ -5,7 +5,7 @@ import { isJsonObject, parseJson } from "./json.ts";
 
 /** The roles of a conversation. */
 export const ROLES = ["system", "user", "assistant", "tool"] as const;
-export type Role = typeof ROLES[number];
+type Role = typeof ROLES[number];
 
 /** A JSON Schema. Key order is kept, because the prompt's text depends on it. */
 export type JsonSchema = { [key: string]: unknown };

@@ -60,7 +60,7 @@ export function asChecked(path: string, files: readonly CheckedFile[]): string |
 }
 
 /** What is known of an open file. */
-export type FileFacts = Pick<Stats, "dev" | "ino" | "size" | "mtime">;
+type FileFacts = Pick<Stats, "dev" | "ino" | "size" | "mtime">;
 
 /** The most bytes of one read of the system. */
 const MAX_READ_BYTES = 1 << 30;

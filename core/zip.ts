@@ -12,7 +12,7 @@ export interface ZipEntry {
 }
 
 /** A part of an archive: bytes, or all bytes of the entry with this number. */
-export type ZipPart = Uint8Array | { entry: number; size_bytes: number };
+type ZipPart = Uint8Array | { entry: number; size_bytes: number };
 
 /** Above these the fields of the first format overflow, and those of zip64 take their place. */
 const MAX_32 = 0xffffffff;

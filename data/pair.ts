@@ -22,7 +22,7 @@ export const COMPLETIONS = ["chosen", "rejected"] as const;
 export type CompletionName = typeof COMPLETIONS[number];
 
 /** Both completions and their prompt: texts, or messages. */
-export type PairContent =
+type PairContent =
   | { prompt: string; chosen: string; rejected: string }
   | { prompt: ChatMessage[]; chosen: ChatMessage[]; rejected: ChatMessage[] };
 

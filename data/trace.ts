@@ -14,7 +14,7 @@ const rowSchema = z.union([
   z.looseObject({ text: z.string().min(1) }),
 ], { error: "expected {messages}, {prompt, completion} or {text}" });
 
-export type TraceContent =
+type TraceContent =
   | { messages: ChatMessage[] }
   | { prompt: string; completion: string }
   | { prompt: ChatMessage[]; completion: ChatMessage[] }

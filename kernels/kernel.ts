@@ -3,7 +3,7 @@
 import { ServiceError } from "../core/errors.ts";
 import type { Tensor } from "./tensor.ts";
 
-export type ParamType = "u32" | "i32" | "f32";
+type ParamType = "u32" | "i32" | "f32";
 
 /** A piece of WGSL, and its name in compile errors. */
 export interface WgslPart {

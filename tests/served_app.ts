@@ -24,7 +24,7 @@ const PROGRAMS = {
 };
 
 /** What the scripted engine answers to prompts that hold a text; see the program. */
-export type Script = { prompt: string; text?: string; hang?: boolean; fails?: boolean }[];
+type Script = { prompt: string; text?: string; hang?: boolean; fails?: boolean }[];
 
 /** Requests to an engine, as it logged them. */
 // deno-lint-ignore no-explicit-any -- requests of every form

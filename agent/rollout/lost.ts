@@ -13,7 +13,7 @@ export type ReasonCounts = Record<string, number>;
  * `tool_failed`: a tool failed; `<grader>_failed`: a grader besides the environment, the reward program or the judge,
  * gave no usable answer for its group.
  */
-export type BreakReason =
+type BreakReason =
   | "prompt_too_long"
   | "environment_failed"
   | "verify_failed"

@@ -12,7 +12,7 @@ import {
 import { brokenBy } from "./lost.ts";
 import { earnedReward, meanActionTokens, passed, survivors } from "./reward.ts";
 
-export type RolloutMetrics = Record<string, number>;
+type RolloutMetrics = Record<string, number>;
 
 /**
  * Metrics of finished groups. A metric without data is left out.

@@ -21,7 +21,7 @@ interface GroupInProgress {
 }
 
 /** Progress of a rollout: the number of episodes that have ended so far, or a complete group. */
-export type RolloutProgress = { ended: number } | { group: Group };
+type RolloutProgress = { ended: number } | { group: Group };
 
 /**
  * Runs `group_size` episodes of every scenario, at most `concurrent_rollouts` at a time, in the order (scenario,

@@ -6,7 +6,7 @@ import { FILES_TOOLSET } from "./builtin/files.ts";
 import type { Toolset } from "./toolset.ts";
 
 /** Toolsets by name. */
-export type ToolsetTable = Readonly<Record<string, Toolset>>;
+type ToolsetTable = Readonly<Record<string, Toolset>>;
 
 /** The toolsets of this build. Each is a file in `builtin/` and a line here. */
 export const TOOLSETS: ToolsetTable = { files: FILES_TOOLSET };

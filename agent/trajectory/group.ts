@@ -11,7 +11,7 @@ import type { Trajectory } from "./trajectory.ts";
 export const GROUP_STATUSES = ["kept", "degenerate", "too_small", "ungraded"] as const;
 
 /** One of {@link GROUP_STATUSES}. */
-export type GroupStatus = typeof GROUP_STATUSES[number];
+type GroupStatus = typeof GROUP_STATUSES[number];
 
 /** A number that a grader measured of a group, and how the groups of an update that have it combine. */
 export interface Measure {

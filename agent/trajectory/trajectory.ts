@@ -133,7 +133,7 @@ export interface Assessment {
 export const TRAJECTORY_STATUSES = ["kept", "dropped", "failed", "group_dropped"] as const;
 
 /** One of {@link TRAJECTORY_STATUSES}. */
-export type TrajectoryStatus = typeof TRAJECTORY_STATUSES[number];
+type TrajectoryStatus = typeof TRAJECTORY_STATUSES[number];
 
 export interface TrajectoryTimings {
   /** The wait for a slot. */

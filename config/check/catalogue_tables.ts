@@ -173,7 +173,7 @@ export type RecipeObjective<Id> = {
 };
 
 /** The fields of an objective. */
-export type ObjectiveField = keyof RecipeObjective<unknown>;
+type ObjectiveField = keyof RecipeObjective<unknown>;
 
 /** The tables, without what is particular to each. */
 const TABLES: readonly CatalogueTable[] = Object.values(CATALOGUE_TABLES);

@@ -136,7 +136,7 @@ export function attentionForward(
 }
 
 /** The tensors of {@link attentionBackward}. */
-export type AttentionGradients =
+type AttentionGradients =
   & Operands<typeof delta>
   & Operands<ReturnType<typeof backwardQuery>>
   & Operands<ReturnType<typeof backwardKey>>;

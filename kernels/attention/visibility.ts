@@ -17,7 +17,7 @@ export interface AttentionRules {
 }
 
 /** The rules compiled into a kernel: window and cap, 0 for none. */
-export type VisibilityKey = readonly [window: number, soft_cap: number];
+type VisibilityKey = readonly [window: number, soft_cap: number];
 
 /** The rules as a kernel's key. */
 export function visibilityKey({ window, soft_cap }: AttentionRules): VisibilityKey {

@@ -82,7 +82,7 @@ const tiles = kernelFamily((...key: PagedKey) =>
 );
 
 /** The tensors of {@link attentionPaged}. */
-export type PagedAttentionTensors = Operands<ReturnType<typeof sharedLanes>>;
+type PagedAttentionTensors = Operands<ReturnType<typeof sharedLanes>>;
 
 interface PagedShape {
   rows: number;

@@ -4,7 +4,7 @@ import type { WgslPart } from "../kernel.ts";
 import { bytesOf, type DType } from "../tensor.ts";
 
 /** The numbers themselves, or what scales them. */
-export type PlaneName = "values" | "scales";
+type PlaneName = "values" | "scales";
 
 /** An array on the device into which blocks are taken apart, so that shaders read complete words. */
 export interface Plane {

@@ -12,7 +12,7 @@ import { DirectoryLock } from "./directory_lock.ts";
 import { readRunRecord } from "./run_directory.ts";
 
 /** Why a run is in a state. */
-export type StateReason = Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">>;
+type StateReason = Partial<Pick<StateEvent, "reason" | "detail" | "checkpoint">>;
 
 export class IdleRun {
   readonly #directory: string;

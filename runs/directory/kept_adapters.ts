@@ -4,7 +4,7 @@ import { parse } from "node:path";
 import type { TrainingState } from "./checkpoint.ts";
 
 /** The adapter of the last update, or of the best evaluated one. */
-export type AdapterChoice = "last" | "best";
+type AdapterChoice = "last" | "best";
 
 export interface KeptAdapter {
   which: AdapterChoice;

@@ -18,7 +18,7 @@ import { adapterFiles, CHECKPOINT_NAMES, OBSERVE_NAMES, RUN_NAMES } from "./repl
  * folders in which the run writes its own names; `project`: like `run`, but the folder also contains the configuration,
  * so the run does not own it; the other kinds are read.
  */
-export type PlaceKind =
+type PlaceKind =
   | "input_file"
   | "input_folder"
   | "file"

@@ -38,7 +38,7 @@ export const DRAIN_MS = 10_000;
 /** How often a server checks whether another program has released the device, or waits for it. */
 export const OTHERS_POLL_MS = 1000;
 
-export type Borrower = "probe" | "serving";
+type Borrower = "probe" | "serving";
 
 /** The device, lent to a probe or a serving process. */
 export interface DeviceLoan extends Disposable {

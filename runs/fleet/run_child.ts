@@ -38,7 +38,7 @@ type Id = string | number | null;
 export type LiveRequestBody = Omit<EvaluateCommand, "id"> | Omit<GenerateCommand, "id">;
 
 /** A chat with the run's policy, a checkpoint or its base. */
-export type ChatBody = Omit<ChatCommand, "id" | "command">;
+type ChatBody = Omit<ChatCommand, "id" | "command">;
 
 interface Waiting {
   accept(takes_effect: Takes): void;

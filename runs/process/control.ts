@@ -71,7 +71,7 @@ const commandSchema = z.discriminatedUnion("command", [
 
 type ReceivedCommand = z.output<typeof commandSchema>;
 type DropCommand = Extract<ReceivedCommand, { command: "drop" }>;
-export type ControlCommand = Exclude<ReceivedCommand, DropCommand>;
+type ControlCommand = Exclude<ReceivedCommand, DropCommand>;
 export type EvaluateCommand = Extract<ControlCommand, { command: "evaluate" }>;
 export type GenerateCommand = Extract<ControlCommand, { command: "generate" }>;
 /** The events of its answer are sent as items; its result is null. */
@@ -101,7 +101,7 @@ export interface ControlPort {
 }
 
 /** Commands that take effect between two updates, in order of arrival. */
-export type BoundaryCommand = Exclude<ControlCommand, LiveRequest>;
+type BoundaryCommand = Exclude<ControlCommand, LiveRequest>;
 
 /** A server's answer to `ready`. All commands that the server accepted while the run started are in the pipe before it. */
 export const BEGIN = { begin: true } as const;

@@ -66,7 +66,7 @@ export const TRANSITIONS: Record<RunState, readonly RunState[]> = {
 };
 
 /** A command's condition besides the state. */
-export type Condition = "always" | "has_checkpoint" | "checkpoint_configured" | "has_heldout";
+type Condition = "always" | "has_checkpoint" | "checkpoint_configured" | "has_heldout";
 
 /** The states that accept each command, with the condition; other states refuse it. */
 export const ACCEPTED: Record<RunCommand, Partial<Record<RunState, Condition>>> = {

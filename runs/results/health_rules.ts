@@ -11,7 +11,7 @@ export type HealthLevel = "warning" | "critical";
  * `fall_from_best`: how much lower the newest value is than the best so far.
  * `rise_from_best`: the newest value divided by the smallest so far, minus 1.
  */
-export type HealthMeasure =
+type HealthMeasure =
   | "mean"
   | "share_of_start"
   | "share_of_median"

@@ -8,7 +8,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { startThread, threadGone } from "../../core/worker_thread.ts";
 import { EngineClient } from "../../trainer/protocol/client.ts";
 
-export type WorkerName = "engine" | "agent";
+type WorkerName = "engine" | "agent";
 
 /** Messages to a worker itself; everything else uses ports. */
 type WorkerMessage = { connect: unknown } | { close: true };
@@ -60,7 +60,7 @@ export function startWorker(name: WorkerName, { entry_url, permissions }: StartW
  * Serves a port in a worker: `others` are the ports that came with it. May return a function that releases what the
  * service holds.
  */
-export type ServePort = (
+type ServePort = (
   port: MessagePort,
   data: unknown,
   others: MessagePort[],

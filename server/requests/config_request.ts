@@ -53,7 +53,7 @@ export interface ReadRequest {
 }
 
 /** The keys that the parent of a fork sets; null when there is no such run. */
-export type ParentKeys = (run: string) => Table | null;
+type ParentKeys = (run: string) => Table | null;
 
 /** Reads a JSON body. When a field is wrong, the other fields are checked too. */
 export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadRequest {

@@ -142,6 +142,6 @@ export const RUN_PROBLEMS = {
   "insufficient-memory": ["out_of_range"],
 } as const satisfies DeclaredProblems;
 
-export type RecipeBody = z.output<typeof recipeSchema>;
-export type CompleteBody = z.output<typeof completeSchema>;
-export type ForkBody = z.output<typeof forkSchema>;
+type RecipeBody = z.output<typeof recipeSchema>;
+type CompleteBody = z.output<typeof completeSchema>;
+type ForkBody = z.output<typeof forkSchema>;

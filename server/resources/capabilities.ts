@@ -20,7 +20,7 @@ const deviceSchema = z.strictObject({
 }).meta({ id: "Device" });
 
 /** A device as the API shows it. */
-export type DeviceCard = z.output<typeof deviceSchema>;
+type DeviceCard = z.output<typeof deviceSchema>;
 
 const budgetSchema = z.strictObject({
   requested: z.union([z.string(), z.number()]).meta({ description: "As the configuration has it." }),

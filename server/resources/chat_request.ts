@@ -60,7 +60,7 @@ const assistantMessage = z.strictObject({
   annotations: z.array(z.never()).nullable().optional(),
 });
 
-export const chatCompletionMessageSchema = z.discriminatedUnion("role", [
+const chatCompletionMessageSchema = z.discriminatedUnion("role", [
   z.strictObject({ role: z.literal("system"), content, name }),
   z.strictObject({ role: z.literal("developer"), content, name }).meta({
     description: "The same as system.",
@@ -160,7 +160,7 @@ export const chatCompletionSchema = z.strictObject({
   if (body.stream_options && !body.stream) refuse(["stream_options"], "must be absent without stream");
 }).meta({ id: "ChatCompletionRequest" });
 
-export type ChatCompletionRequest = z.output<typeof chatCompletionSchema>;
+type ChatCompletionRequest = z.output<typeof chatCompletionSchema>;
 
 function textOf(given: z.output<typeof content> | null | undefined): string {
   return typeof given === "string" ? given : (given ?? []).map(({ text }) => text).join("");

@@ -7,8 +7,7 @@ import type { Services } from "./services.ts";
 export type Method = "GET" | "POST" | "PATCH" | "DELETE";
 
 /** The names in a path template: `id` of `/v1/runs/{id}`. */
-export type PathNames<P extends string> = P extends `${string}{${infer Name}}${infer Rest}`
-  ? Name | PathNames<Rest>
+type PathNames<P extends string> = P extends `${string}{${infer Name}}${infer Rest}` ? Name | PathNames<Rest>
   : never;
 
 /** Bodies by media type. JSON is checked against its schema; any other schema describes the text. */
@@ -44,7 +43,7 @@ export interface AnswerSpec {
   headers?: Readonly<Record<string, string>>;
 }
 
-export type AnswerSpecs = Readonly<Record<number, AnswerSpec>>;
+type AnswerSpecs = Readonly<Record<number, AnswerSpec>>;
 
 /** Request headers by name, with the schema of their text. */
 export type HeaderSpecs = Readonly<Record<string, z.ZodType>>;
@@ -68,7 +67,7 @@ export interface Call<P extends string = string, Q = unknown, B = unknown, F = u
 }
 
 /** A handler's body: the result of the route's `read`, or the checked value of JSON, else the bytes, limited in size. */
-export type BodyOf<B> = B extends { read: (...given: never[]) => { body: infer R } } ? R
+type BodyOf<B> = B extends { read: (...given: never[]) => { body: infer R } } ? R
   : B extends { content: infer C } ?
       | {
         [T in keyof C & string]: T extends typeof JSON_TYPE

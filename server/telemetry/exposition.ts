@@ -3,7 +3,7 @@
 /** The media type of the text, with the format's version. */
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 export interface Sample {
   value: number;

@@ -17,7 +17,7 @@ export const ELEMENT_TOLERANCE = {
 };
 
 /** By `blk.<layer>.<projection>.<A|B>`. */
-export type NamedGradients = Map<string, Float32Array>;
+type NamedGradients = Map<string, Float32Array>;
 
 /** The gradients from the last step. */
 export async function readGradients(

@@ -55,7 +55,7 @@ export interface ScriptedTurn {
  * The answer of a script. Tokens: the generation returns them. `hang`: it returns none until it is cancelled. An error:
  * it fails. Undefined: the model samples.
  */
-export type ScriptedAnswer = readonly number[] | "hang" | ServiceError | undefined;
+type ScriptedAnswer = readonly number[] | "hang" | ServiceError | undefined;
 
 export interface ScriptedEngineOptions {
   /** The number of token ids; 64 by default. */

@@ -28,7 +28,7 @@ const ITEM_BYTES = {
   BOOL: 1,
 } as const;
 
-export type SafetensorsType = keyof typeof ITEM_BYTES;
+type SafetensorsType = keyof typeof ITEM_BYTES;
 
 /** A tensor with its bytes, little-endian, row-major. */
 export interface SafetensorsTensor {

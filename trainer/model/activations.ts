@@ -45,7 +45,7 @@ export interface LayerActivations {
  * What a forward pass keeps. `activations`: those of every layer. `hidden_states`: those between layers, and the
  * activations of the last layer. `nothing`: there is no backward pass.
  */
-export type KeptActivations = "activations" | "hidden_states" | "nothing";
+type KeptActivations = "activations" | "hidden_states" | "nothing";
 
 /** Buffers for up to `rows` rows, freed with their allocator. */
 export class Activations {

@@ -26,7 +26,7 @@ export interface SequenceListener {
 }
 
 /** The counters of the engine that the batcher counts. */
-export type BatcherCounters = Pick<
+type BatcherCounters = Pick<
   EngineCounters,
   "prefill_tokens" | "decode_tokens" | "decode_steps" | "decode_rows"
 >;

@@ -34,7 +34,7 @@ const FLOATS = ["logprob", "temperature", "top_p", "cutoff"] as const;
 type Name = typeof WORDS[number] | typeof FLOATS[number];
 
 /** `[B]` each, except rng_key `[B, 2]`, stop_tokens `[B, 8]` and mask `[B, V / 32]`; null where no row needs it. */
-export type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
+type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
   rng_key: Tensor;
   stop_tokens: Tensor;
   mask: Tensor | null;

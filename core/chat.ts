@@ -48,6 +48,32 @@ export interface Message {
   name?: string;
 }
 
+/** A well-formed call in a model's turn. */
+export interface ToolCall {
+  id: string;
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
+/** A call in a model's turn that cannot be executed. */
+export interface MalformedCall {
+  /** Position among all calls of the turn, including well-formed ones. */
+  index: number;
+  text: string;
+  /** What is wrong, for the model. */
+  reason: string;
+}
+
+/** The contents of a model's turn, without the tokens that frame it. */
+export interface ParsedTurn {
+  /** Thinking before the answer; null when there is none. */
+  reasoning: string | null;
+  /** The text around the calls. */
+  content: string;
+  calls: ToolCall[];
+  malformed: MalformedCall[];
+}
+
 /** The description of a tool that a model sees. */
 export interface ToolFunction {
   name: string;

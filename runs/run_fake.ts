@@ -3,11 +3,10 @@
 import type { ConfiguredWorld } from "../agent/configured.ts";
 import { environmentGrader } from "../agent/grading/environment_grader.ts";
 import type { Grader } from "../agent/grading/grader.ts";
-import type { ParsedTurn } from "../agent/rollout/chat_format.ts";
 import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
-import type { Message } from "../core/chat.ts";
+import type { Message, ParsedTurn } from "../core/chat.ts";
 import type { Clock } from "../core/clock.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import type { EngineClient } from "../trainer/protocol/client.ts";
@@ -34,12 +33,12 @@ import { testConfig } from "./config_testing.ts";
 class WordChat extends TextChat {
   override readonly stop_tokens = Array.from({ length: 13 }, (_, i) => 51 + i);
 
-  override parseTurn(text: string): ParsedTurn & { reasoning: null } {
+  override parseTurn(text: string): ParsedTurn {
     const calls = [
-      { type: "call" as const, name: "say", arguments: { text } },
-      { type: "call" as const, name: "submit", arguments: {} },
+      { id: "call_0", name: "say", arguments: { text } },
+      { id: "call_1", name: "submit", arguments: {} },
     ];
-    return { reasoning: null, content: "", calls };
+    return { reasoning: null, content: "", calls, malformed: [] };
   }
 }
 

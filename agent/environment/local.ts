@@ -1,10 +1,11 @@
 /** An environment in a folder of this machine. It confines the toolset's paths, but not a scenario's commands. */
 
 import { dirname, join } from "node:path";
+import type { ToolCall } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
-import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
+import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import { type CommandResult, runCommand } from "./command.ts";

@@ -1,22 +1,6 @@
 /** The part of a tokenizer and chat template that rollouts use. */
 
-import type { Message, ToolFunction } from "../../core/chat.ts";
-
-/** A call in the model's text. */
-export type ParsedCall =
-  | { type: "call"; name: string; arguments: Record<string, unknown> }
-  /** `message` tells the model what is wrong. */
-  | { type: "malformed"; text: string; message: string };
-
-/** A parsed turn of the model. */
-export interface ParsedTurn {
-  /** Thinking before the answer; null when there is none. */
-  reasoning: string | null;
-  /** The turn without its calls and thinking. */
-  content: string;
-  /** In the order of the text. */
-  calls: ParsedCall[];
-}
+import type { Message, ParsedTurn, ToolFunction } from "../../core/chat.ts";
 
 /** How a conversation continues after the model's turn. */
 export type Continuation =

@@ -3,7 +3,7 @@
  * the tokens that were sampled, not those of their text encoded again.
  */
 
-import type { Message } from "../../core/chat.ts";
+import type { Message, ParsedTurn } from "../../core/chat.ts";
 import { rngKey } from "../../core/random.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { Environment } from "../environment/environment.ts";
@@ -201,12 +201,12 @@ class Episode {
       return turn_is_full ? "max_turn_tokens" : "max_trajectory_tokens";
     }
     const parsed = this.options.rollout.chat.parseTurn(text);
-    const answered = await this.#answer(environment, parsed.calls);
+    const answered = await this.#answer(environment, parsed);
     const message = assistantMessage(text, parsed, answered.calls);
     trajectory.messages.push(message, ...resultMessages(answered.calls));
     if (answered.broken) return this.#broken(answered.broken, "tool_failed");
     if (answered.done_by !== null) return answered.done_by === "submit" ? "submitted" : "completed";
-    if (parsed.calls.length === 0) {
+    if (answered.calls.length === 0) {
       if (settings.end_on_no_tool_call) return "no_tool_call";
       trajectory.messages.push({ role: "user", content: NO_CALL_MESSAGE });
     }
@@ -262,7 +262,7 @@ class Episode {
     return generated;
   }
 
-  async #answer(environment: Environment, parsed: Parameters<typeof answerCalls>[1]): Promise<AnsweredCalls> {
+  async #answer(environment: Environment, parsed: ParsedTurn): Promise<AnsweredCalls> {
     const { prompt, rollout } = this.options;
     const trajectory = this.#trajectory, turn = trajectory.turns.at(-1)!;
     const started = rollout.clock.monotonic_ms();

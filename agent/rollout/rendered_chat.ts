@@ -1,10 +1,10 @@
 /** A model's tokenizer and chat template in the form that rollouts use. */
 
-import { type Message, openAiTool, type ToolFunction } from "../../core/chat.ts";
+import { type Message, openAiTool, type ParsedTurn, type ToolFunction } from "../../core/chat.ts";
 import type { Renderer, RenderOptions } from "../../trainer/tokenizer/renderer.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
 import { parseToolCalls } from "../../trainer/tokenizer/tool_call_parser.ts";
-import type { ChatFormat, Continuation, ParsedCall, ParsedTurn } from "./chat_format.ts";
+import type { ChatFormat, Continuation } from "./chat_format.ts";
 
 export interface RenderedChatOptions {
   renderer: Renderer;
@@ -56,16 +56,7 @@ export class RenderedChat implements ChatFormat {
   }
 
   parseTurn(text: string): ParsedTurn {
-    const { reasoning, content, calls, malformed } = parseToolCalls(text);
-    const ordered: ParsedCall[] = calls.map(({ name, arguments: args }) => ({
-      type: "call",
-      name,
-      arguments: args,
-    }));
-    for (const { index, text, reason } of malformed) {
-      ordered.splice(index, 0, { type: "malformed", text, message: reason });
-    }
-    return { reasoning, content, calls: ordered };
+    return parseToolCalls(text);
   }
 
   continuation(request: Parameters<ChatFormat["continuation"]>[0]): Continuation {

@@ -1,6 +1,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import type { Message } from "../../core/chat.ts";
 import { systemClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { readScenarios } from "../../data/scenario.ts";
 import { fixturePath, readFixtureJson, readFixtureText } from "../../tests/fixture.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
@@ -12,6 +13,7 @@ import { readTokenizer } from "../../trainer/tokenizer/read_tokenizer.ts";
 import { localEnvironments } from "../environment/local.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import { RenderedChat } from "./rendered_chat.ts";
+import { answerCalls } from "./tool_calls.ts";
 import { rolloutGroups, testEnvironments, testRollout, testScenarios } from "./rollout_fake.ts";
 
 const IM_END = 1019, ENDOFTEXT = 1017;
@@ -113,13 +115,25 @@ Deno.test({
   },
 });
 
-Deno.test("a turn's calls are in the order of its text, including malformed ones", () => {
+Deno.test("a turn's calls are in the order of its text, including malformed ones", async () => {
   const submit = '<tool_call>\n{"name": "submit", "arguments": {}}\n</tool_call>';
-  const { calls, content } = chat.parseTurn(
+  const parsed = chat.parseTurn(
     `<tool_call>\n{</tool_call>${submit}text<tool_call>7</tool_call>${submit}`,
   );
-  deepEqual(calls.map(({ type }) => type), ["malformed", "call", "malformed", "call"]);
-  equal(content, "text");
+  equal(parsed.content, "text");
+  const host = {
+    call: () => Promise.resolve({ result: "ok", reward: null, done: false }),
+    close: () => Promise.resolve(),
+  };
+  const { signal } = new AbortController();
+  const context = { host, tools, clock: new ManualClock(), call_timeout_ms: 1000, signal };
+  const { calls } = await answerCalls(2, parsed, context);
+  deepEqual(calls.map(({ id, malformed, name }) => [id, malformed, name]), [
+    ["call_2_0", true, ""],
+    ["call_2_1", false, "submit"],
+    ["call_2_2", true, ""],
+    ["call_2_3", false, "submit"],
+  ]);
 });
 
 const asked: Message[] = [

@@ -1,15 +1,15 @@
 /** Fakes for rollout tests: a chat of 64 characters, and an environment whose tools fail on request. */
 
-import type { Message, ToolFunction } from "../../core/chat.ts";
+import type { Message, ParsedTurn, ToolCall, ToolFunction } from "../../core/chat.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import { parseScenario, type Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
 import type { Coverage, Environment, EnvironmentFactory } from "../environment/environment.ts";
 import { environmentGrader } from "../grading/environment_grader.ts";
-import type { CallAnswer, ToolCall } from "../tools/tool_host.ts";
+import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Group } from "../trajectory/group.ts";
-import type { ChatFormat, Continuation, ParsedCall } from "./chat_format.ts";
+import type { ChatFormat, Continuation } from "./chat_format.ts";
 import type { RolloutOptions, RolloutSettings } from "./rollout_options.ts";
 import { rolloutProgress } from "./scheduler.ts";
 
@@ -48,16 +48,18 @@ export class TextChat implements ChatFormat {
     return tokens.map((token) => token === END ? "!" : ALPHABET[token]!).join("");
   }
 
-  parseTurn(text: string): { reasoning: null; content: string; calls: ParsedCall[] } {
-    const lines = text.split("\n"), calls: ParsedCall[] = [];
-    for (const line of lines.filter((line) => line.startsWith("{"))) {
+  parseTurn(text: string): ParsedTurn {
+    const lines = text.split("\n"), is_call = (line: string) => line.startsWith("{");
+    const content = lines.filter((line) => !is_call(line)).join("\n");
+    const turn: ParsedTurn = { reasoning: null, content, calls: [], malformed: [] };
+    for (const [index, line] of lines.filter(is_call).entries()) {
       try {
-        calls.push({ type: "call", ...JSON.parse(line) });
+        turn.calls.push({ id: `call_${index}`, ...JSON.parse(line) });
       } catch {
-        calls.push({ type: "malformed", text: line, message: "no json" });
+        turn.malformed.push({ index, text: line, reason: "no json" });
       }
     }
-    return { reasoning: null, content: lines.filter((line) => !line.startsWith("{")).join("\n"), calls };
+    return turn;
   }
 
   continuation({ messages, turn }: { messages: readonly Message[]; turn: number }): Continuation {

@@ -1,12 +1,18 @@
 /** Parses, checks and executes the calls of a turn in order; results belong to calls by index. */
 
-import type { Message, MessageToolCall, ToolFunction } from "../../core/chat.ts";
+import type {
+  MalformedCall,
+  Message,
+  MessageToolCall,
+  ParsedTurn,
+  ToolCall,
+  ToolFunction,
+} from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { CallAnswer, ToolCall, ToolHost } from "../tools/tool_host.ts";
+import type { CallAnswer, ToolHost } from "../tools/tool_host.ts";
 import { checkCall } from "../tools/toolset.ts";
 import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
 import type { CallRecord } from "../trajectory/trajectory.ts";
-import type { ParsedCall, ParsedTurn } from "./chat_format.ts";
 
 export interface CallContext {
   host: ToolHost;
@@ -30,15 +36,15 @@ export interface AnsweredCalls {
  */
 export async function answerCalls(
   turn: number,
-  parsed: readonly ParsedCall[],
+  parsed: ParsedTurn,
   context: CallContext,
 ): Promise<AnsweredCalls> {
   const answered: AnsweredCalls = { calls: [], done_by: null, broken: null };
-  for (const [index, call] of parsed.entries()) {
+  for (const [index, call] of inOrder(parsed).entries()) {
     const record = newRecord(callId(turn, index), index, call);
     answered.calls.push(record);
     if (answered.done_by !== null || answered.broken) continue;
-    const wrong = call.type === "malformed" ? `error: ${call.message}` : checkCall(context.tools, call);
+    const wrong = isMalformed(call) ? `error: ${call.reason}` : checkCall(context.tools, call);
     if (wrong !== null) {
       record.malformed = true;
       record.result = wrong;
@@ -58,14 +64,26 @@ export async function answerCalls(
 
 const callId = (turn: number, index: number) => `call_${turn}_${index}`;
 
-function newRecord(id: string, index: number, call: ParsedCall): CallRecord {
+/** All calls of a turn in the order of its text. */
+function inOrder({ calls, malformed }: ParsedTurn): (ToolCall | MalformedCall)[] {
+  const ordered: (ToolCall | MalformedCall)[] = [...calls];
+  for (const call of malformed) ordered.splice(call.index, 0, call);
+  return ordered;
+}
+
+function isMalformed(call: ToolCall | MalformedCall): call is MalformedCall {
+  return "reason" in call;
+}
+
+function newRecord(id: string, index: number, call: ToolCall | MalformedCall): CallRecord {
+  const malformed = isMalformed(call);
   return {
     index,
     id,
-    name: call.type === "call" ? call.name : "",
-    arguments: call.type === "call" ? call.arguments : null,
-    text: call.type === "malformed" ? call.text : null,
-    malformed: call.type === "malformed",
+    name: malformed ? "" : call.name,
+    arguments: malformed ? null : call.arguments,
+    text: malformed ? call.text : null,
+    malformed,
     result: null,
     reward: null,
     done: false,
@@ -98,8 +116,7 @@ function checkAnswer(answer: CallAnswer): CallAnswer {
 
 /** The assistant's message. A turn with an unreadable call keeps its full text, so that nothing is invented. */
 export function assistantMessage(text: string, parsed: ParsedTurn, calls: readonly CallRecord[]): Message {
-  const readable = parsed.calls.every((call) => call.type === "call");
-  if (!readable) return { role: "assistant", content: text };
+  if (parsed.malformed.length > 0) return { role: "assistant", content: text };
   const thinking = parsed.reasoning === null ? {} : { reasoning_content: parsed.reasoning };
   const message: Message = { role: "assistant", content: parsed.content, ...thinking };
   if (calls.length === 0) return message;

@@ -1,14 +1,7 @@
 /** Hosts of tools: the environment, and others such as a child process or a session with a server. */
 
-import type { ToolFunction } from "../../core/chat.ts";
+import type { ToolCall, ToolFunction } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
-
-/** A call by the model, parsed and checked against the tool's parameters. */
-export interface ToolCall {
-  id: string;
-  name: string;
-  arguments: Record<string, unknown>;
-}
 
 export interface CallAnswer {
   /** The text for the model; null for none (a call that ends the attempt). */
@@ -28,7 +21,10 @@ export interface ToolCatalog {
 
 /** Executes the calls of one attempt. */
 export interface ToolHost {
-  /** @throws {ServiceError} `tool_failed` when the tool fails. An error for the model is a result. */
+  /**
+   * @param call Checked against the tool's parameters.
+   * @throws {ServiceError} `tool_failed` when the tool fails. An error for the model is a result.
+   */
   call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer>;
   /** Releases all resources of the attempt. Never throws; a second call does nothing. */
   close(): Promise<void>;

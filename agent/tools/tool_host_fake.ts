@@ -1,7 +1,7 @@
 /** A tool host whose parts wait or fail on request. */
 
-import type { ToolFunction } from "../../core/chat.ts";
-import type { CallAnswer, ToolCall, ToolHostFactory } from "./tool_host.ts";
+import type { ToolCall, ToolFunction } from "../../core/chat.ts";
+import type { CallAnswer, ToolHostFactory } from "./tool_host.ts";
 
 export interface FakeToolHostOptions {
   name?: string;

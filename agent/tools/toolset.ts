@@ -1,8 +1,8 @@
 /** Toolsets: versioned lists of tools, and their execution in a workspace. */
 
-import type { ToolFunction } from "../../core/chat.ts";
+import type { ToolCall, ToolFunction } from "../../core/chat.ts";
 import { matchesSchema } from "./arguments.ts";
-import type { CallAnswer, ToolCall, ToolCatalog } from "./tool_host.ts";
+import type { CallAnswer, ToolCatalog } from "./tool_host.ts";
 import type { WorkspaceFiles } from "./workspace_files.ts";
 
 /** A call, and where it acts. */

@@ -193,16 +193,8 @@ function promptOf(
 
 /** The turn as a message; a turn with a malformed call keeps the model's text. */
 function answerMessage(chat: ChatFormat, text: string): Message {
-  const { content, calls } = chat.parseTurn(text);
-  const tool_calls = calls.flatMap((call, i) =>
-    call.type === "call"
-      ? [{
-        id: `call_${i}`,
-        type: "function" as const,
-        function: { name: call.name, arguments: call.arguments },
-      }]
-      : []
-  );
-  if (tool_calls.length < calls.length) return { role: "assistant", content: text };
+  const { content, calls, malformed } = chat.parseTurn(text);
+  if (malformed.length > 0) return { role: "assistant", content: text };
+  const tool_calls = calls.map(({ id, ...called }) => ({ id, type: "function" as const, function: called }));
   return { role: "assistant", content, ...(tool_calls.length > 0 && { tool_calls }) };
 }

@@ -1,5 +1,6 @@
 /** Parses tool calls in Hermes/Qwen form: `<tool_call>{"name", "arguments"}</tool_call>`. */
 
+import type { ParsedTurn } from "../../core/chat.ts";
 import { isJsonObject, parseJson } from "../../core/json.ts";
 
 const OPEN = "<tool_call>";
@@ -9,32 +10,6 @@ const THINK_CLOSE = "</think>";
 
 /** The longest call in characters. */
 const MAX_TOOL_CALL_CHARS = 1 << 20;
-
-/** A well-formed call. */
-export interface ParsedToolCall {
-  /** `call_<index>` within the turn. */
-  id: string;
-  name: string;
-  arguments: Record<string, unknown>;
-}
-
-/** A call that cannot be executed; the reason is meant for the model. */
-export interface MalformedToolCall {
-  /** Position among all calls of the turn, including well-formed ones. */
-  index: number;
-  text: string;
-  reason: string;
-}
-
-/** The contents of a turn, without the tokens that frame it. */
-export interface TurnContents {
-  /** Thinking before the answer; null when there is none. */
-  reasoning: string | null;
-  /** The text around the calls. */
-  content: string;
-  calls: ParsedToolCall[];
-  malformed: MalformedToolCall[];
-}
 
 /**
  * Splits a turn's text (without the end token) into thinking, content and calls. Calls inside the thinking are ignored.
@@ -51,9 +26,9 @@ export interface TurnContents {
  * assert.deepEqual(malformed, []);
  * ```
  */
-export function parseToolCalls(text: string): TurnContents {
+export function parseToolCalls(text: string): ParsedTurn {
   const { reasoning, rest } = splitThinking(text);
-  const turn: TurnContents = { reasoning, content: "", calls: [], malformed: [] };
+  const turn: ParsedTurn = { reasoning, content: "", calls: [], malformed: [] };
   let content = "", at = 0;
   while (true) {
     const open = rest.indexOf(OPEN, at), stray = rest.indexOf(CLOSE, at);
@@ -90,11 +65,11 @@ function splitThinking(text: string): { reasoning: string | null; rest: string }
   return { reasoning: thought(close), rest: text.slice(close + THINK_CLOSE.length) };
 }
 
-function refuse(turn: TurnContents, text: string, reason: string): void {
+function refuse(turn: ParsedTurn, text: string, reason: string): void {
   turn.malformed.push({ index: turn.calls.length + turn.malformed.length, text, reason });
 }
 
-function readCall(text: string, turn: TurnContents): void {
+function readCall(text: string, turn: ParsedTurn): void {
   if (text.length > MAX_TOOL_CALL_CHARS) {
     return refuse(turn, text, `the call is longer than ${MAX_TOOL_CALL_CHARS} characters`);
   }

@@ -170,4 +170,4 @@ function argumentsObject(called: ChatToolCall["function"], message: number): Rec
 /** How a chat template writes tool calls: `<tool_call>` tags, Llama 3's JSON, Mistral's `[TOOL_CALLS]`, or not at all. */
 export const TOOL_CALL_FORMATS = ["hermes", "llama3_json", "mistral", "none"] as const;
 /** One of {@link TOOL_CALL_FORMATS}. */
-export type ToolCallFormat = typeof TOOL_CALL_FORMATS[number];
+export type ToolCallFormatName = typeof TOOL_CALL_FORMATS[number];

@@ -3,6 +3,7 @@
 import type { ConfiguredWorld } from "../agent/configured.ts";
 import { environmentGrader } from "../agent/grading/environment_grader.ts";
 import type { Grader } from "../agent/grading/grader.ts";
+import type { ChatFormat } from "../agent/rollout/chat_format.ts";
 import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
@@ -88,6 +89,8 @@ export interface TestRunOptions {
   algorithm?: Algorithm;
   /** Replaces the identity of the configuration. */
   identity?: Identity;
+  /** Replaces the chat format, whose turns are one word. */
+  chat?: ChatFormat;
   /** More options for the start of the run. */
   start?: Partial<StartPreparedOptions>;
 }
@@ -109,8 +112,8 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
   const openSession = (): Promise<Session> => {
     const number = ++engines;
     const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
-    const { verify, graders, world } = options;
-    const agent = testAgentHost({ config, engine, clock, verify, graders, world });
+    const { verify, graders, world, chat } = options;
+    const agent = testAgentHost({ config, engine, clock, verify, graders, world, chat });
     const messages = world?.messages ?? noMessages();
     return Promise.resolve({ engine, agent, messages, close: () => Promise.resolve() });
   };
@@ -144,7 +147,11 @@ function chatModel(chat: TextChat): ChatModel {
     bytesOf: (id: number) => new TextEncoder().encode(textOf(id)),
   };
   const renderPrompt = (messages: readonly Message[]) => ({ text: "", ids: chat.promptTokens(messages) });
-  return { renderer: { tokenizer, renderPrompt }, probe: {}, variables: {} } as unknown as ChatModel;
+  return {
+    renderer: { tokenizer, renderPrompt },
+    probe: { tool_call_format: "none" },
+    variables: {},
+  } as unknown as ChatModel;
 }
 
 /** What graders say when there are none. */
@@ -163,14 +170,16 @@ export function testAgentHost(
     verify?: TestRunOptions["verify"] | undefined;
     graders?: TestRunOptions["graders"] | undefined;
     world?: ConfiguredWorld | undefined;
+    chat?: ChatFormat | undefined;
   },
 ): AgentHost {
   const environment = more.world?.environments ??
     testEnvironments({ grade: ({ id }, said) => verify(id, said) });
   const settings = config.agent ? rolloutSettings(config.agent) : null;
   const { ctx: max_context } = config.training;
-  const chat = new WordChat(), { graders = more.world?.graders ?? [environmentGrader(environment)] } = more;
-  const model = chatModel(chat);
+  const words = new WordChat(), { chat = words } = more;
+  const { graders = more.world?.graders ?? [environmentGrader(environment)] } = more;
+  const model = chatModel(words);
   return createAgentHost({ settings, engine, chat, model, max_context, environment, graders, clock });
 }
 

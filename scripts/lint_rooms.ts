@@ -122,6 +122,7 @@ const NESTED: Readonly<Record<string, string>> = {
   "trainer/tokenizer/bpe/": "trainer/tokenizer/kinds/",
   "trainer/tokenizer/kinds/*": "trainer/tokenizer/read_tokenizer.ts",
   "trainer/tokenizer/spm/": "trainer/tokenizer/kinds/",
+  "trainer/tokenizer/tool_calls/*": "trainer/tokenizer/tool_calls/registry.ts",
 };
 
 /** Fakes (`_fake`), contract suites (`_contract`) and shared test code (`_testing`): they may import every floor. */

@@ -112,6 +112,10 @@ Deno.test("an entry of a registry imports what lies above it, and only the regis
     /only .*read_tokenizer/,
   );
   assert.match(importProblem("cli/x.ts", "agent/tools/builtin/files.ts")!, /only .*toolsets/);
+  const formats = "trainer/tokenizer/tool_calls";
+  assert.equal(importProblem("runs/chat/turn_text.ts", `${formats}/registry.ts`), null);
+  assert.match(importProblem("runs/chat/turn_text.ts", `${formats}/hermes.ts`)!, /registry\.ts in its place/);
+  assert.match(importProblem(`${formats}/hermes.ts`, `${formats}/registry.ts`)!, /which imports it/);
   // This registry lies beside its entries.
   const architectures = "trainer/model/architectures";
   assert.equal(importProblem("trainer/model/x.ts", `${architectures}/registry.ts`), null);

@@ -22,7 +22,7 @@ export interface ChatFormat {
   /** The text of sampled tokens, special ones included. */
   decode(tokens: readonly number[]): string;
   /** Parses the text of a turn. */
-  parseTurn(text: string): ParsedTurn;
+  parseTurn(text: string, tools: readonly ToolFunction[]): ParsedTurn;
   /**
    * @param messages The conversation with the model's turn and the answers to it.
    * @param turn Index of the model's turn in `messages`.

@@ -200,7 +200,7 @@ class Episode {
       const turn_is_full = generated.tokens.length >= settings.max_new_tokens_per_turn;
       return turn_is_full ? "max_turn_tokens" : "max_trajectory_tokens";
     }
-    const parsed = this.options.rollout.chat.parseTurn(text);
+    const parsed = this.options.rollout.chat.parseTurn(text, this.options.prompt.catalog.tools);
     const answered = await this.#answer(environment, parsed);
     const message = assistantMessage(text, parsed, answered.calls);
     trajectory.messages.push(message, ...resultMessages(answered.calls));

@@ -55,8 +55,9 @@ export class RenderedChat implements ChatFormat {
     return this.#options.renderer.tokenizer.decode(tokens, { special: true });
   }
 
-  parseTurn(text: string): ParsedTurn {
-    return parseToolCalls(text);
+  parseTurn(text: string, tools: readonly ToolFunction[]): ParsedTurn {
+    const { tool_call_format: format } = this.#options.probe;
+    return parseToolCalls(text, { format, has_tools: tools.length > 0 });
   }
 
   continuation(request: Parameters<ChatFormat["continuation"]>[0]): Continuation {

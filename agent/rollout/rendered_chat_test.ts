@@ -1,9 +1,10 @@
-import { deepEqual, equal } from "node:assert/strict";
+import { deepEqual, equal, match } from "node:assert/strict";
 import type { Message } from "../../core/chat.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { readScenarios } from "../../data/scenario.ts";
 import { fixturePath, readFixtureJson, readFixtureText } from "../../tests/fixture.ts";
+import { llama3Renderer } from "../../tests/llama3_chat.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";
 import { ChatTemplate } from "../../trainer/tokenizer/chat_template.ts";
@@ -119,6 +120,7 @@ Deno.test("a turn's calls are in the order of its text, including malformed ones
   const submit = '<tool_call>\n{"name": "submit", "arguments": {}}\n</tool_call>';
   const parsed = chat.parseTurn(
     `<tool_call>\n{</tool_call>${submit}text<tool_call>7</tool_call>${submit}`,
+    tools,
   );
   equal(parsed.content, "text");
   const host = {
@@ -134,6 +136,39 @@ Deno.test("a turn's calls are in the order of its text, including malformed ones
     ["call_2_2", true, ""],
     ["call_2_3", false, "submit"],
   ]);
+});
+
+Deno.test("with Llama 3's template an attempt calls tools, and trains exactly what was sampled", async () => {
+  const renderer = await llama3Renderer(), { tokenizer } = renderer;
+  const chat = new RenderedChat({ renderer, probe: probeTemplate(renderer, {}), variables: {} });
+  const wrong = '{"name": "say", "parameters": {"text": "a"}}; {"name": "say", "parameters": {"text": "b"}}';
+  const said = ['{"name":  "say", "parameters": {"text": "hi"}}', wrong, "Done."];
+  const turns = said.map((text) => [...renderer.encode(text), IM_END]);
+  const engine = new ScriptedEngine({ vocabulary: tokenizer.size, script: ({ turn }) => turns[turn] });
+  const settings = { max_new_tokens_per_turn: 400, max_trajectory_tokens: 8000 };
+  const [group] = await Array.fromAsync(rolloutGroups(testRollout(engine.client, { chat, settings })));
+  const [member] = group!.members;
+  deepEqual([member!.stop_reason, member!.total_reward, member!.malformed_calls], ["no_tool_call", 1, 1]);
+  deepEqual(member!.turns.map(({ text }) => text), said);
+  const [call, malformed] = member!.turns.flatMap(({ calls }) => calls);
+  deepEqual([call!.name, call!.arguments, call!.result], ["say", { text: "hi" }, "ok"]);
+  deepEqual([malformed!.malformed, malformed!.text], [true, wrong]);
+  match(malformed!.result!, /^error: the call is not valid JSON: .* one JSON object and nothing else$/);
+  const [asked, answer, refused] = member!.messages.slice(1);
+  deepEqual(asked!.tool_calls?.map(({ function: { name } }) => name), ["say"]);
+  deepEqual([answer!.role, answer!.content], ["tool", "ok"]);
+  deepEqual([refused!.content, refused!.tool_calls], [wrong, undefined]);
+  deepEqual(member!.fragments.length, 1, "the template never changes earlier turns");
+  const { tokens, spans } = member!.fragments[0]!;
+  const model = spans.filter(({ origin }) => origin === "model").map(({ start, end }) =>
+    tokens.slice(start, end)
+  );
+  deepEqual(model, turns);
+  const results = spans.filter(({ origin }) => origin === "tool").map(({ start, end }) => {
+    return tokenizer.decode(tokens.slice(start, end), { special: true });
+  });
+  const header = (role: string) => `<|start_header_id|>${role}<|end_header_id|>\n\n`;
+  equal(results[0], `${header("ipython")}"ok"<|im_end|>${header("assistant")}`);
 });
 
 const asked: Message[] = [

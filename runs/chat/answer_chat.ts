@@ -7,6 +7,7 @@ import type { EngineClient } from "../../trainer/protocol/client.ts";
 import type { GenerationStop, SamplingRequest, TokenBlock } from "../../trainer/protocol/protocol.ts";
 import type { Renderer } from "../../trainer/tokenizer/renderer.ts";
 import type { TemplateProbe } from "../../trainer/tokenizer/template_probe.ts";
+import { THINK_OPEN } from "../../trainer/tokenizer/thinking.ts";
 import { StreamingDecoder } from "../../trainer/tokenizer/tokenizer.ts";
 import type { ChatDelta, ChatEvent, ChatRequest, ChatToken } from "./chat_request.ts";
 import { type TurnPieces, TurnText } from "./turn_text.ts";
@@ -162,15 +163,16 @@ class Choice {
 
   constructor(options: Choices & { sequence: number; index: number }) {
     this.#options = options;
-    const { request, prompt, context: { model: { renderer: { tokenizer } } } } = options;
+    const { request, prompt, context: { model: { renderer: { tokenizer }, probe } } } = options;
     const tail = tokenizer.decode(prompt.slice(-TAIL_TOKENS), { special: true }).trimEnd();
     // As rollouts name calls: by turn and position. So the text of the next prompt is that of a rollout.
     const turn = request.messages.filter(({ role }) => role === "assistant").length;
     this.#text = new TurnText({
+      format: probe.tool_call_format,
       stop: request.stop,
       has_calls: request.tools.length > 0 && request.schema === null,
       has_thinking: request.schema === null,
-      is_thinking: tail.endsWith("<think>"),
+      is_thinking: tail.endsWith(THINK_OPEN),
       one_call: request.one_call,
       callId: (index) => `call_${turn}_${index}`,
     });
@@ -254,8 +256,8 @@ class Choice {
   async #record(generate_ms: number): Promise<void> {
     const { request, prompt, context: { recorder } } = this.#options;
     const [tokens, logprobs] = [this.#tokens, this.#logprobs];
-    const by_text = request.one_call && this.#text.calls > 0 ? "call" : "text";
     const by_engine = this.#stop === "max_tokens" ? "max_tokens" : "stop_token";
+    const by_text = this.#text.ended_by === "call" ? "call" : "text";
     const end = this.#is_stopped ? by_text : by_engine;
     await recorder?.record(request, { ...this.#emitted, prompt, tokens, logprobs, end, generate_ms });
   }

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import type { ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { answerChat } from "./answer_chat.ts";
+import { llama3Renderer } from "../../tests/llama3_chat.ts";
+import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
 import { answersOf, chatRequest, testChat } from "../../tests/scripted_chat.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -76,6 +78,25 @@ Deno.test("an answer ends by itself, at its limit, at a stop text, or with calls
   ]);
   assert.deepEqual((await answer(call + call, { tools: [TOOL], one_call: true }))[0]!.calls.length, 1);
   assert.deepEqual((await answer("<think>Hm</think>Yes"))[0]!.reasoning, "Hm");
+});
+
+Deno.test("an answer is read in the format of the model's template", strict, async () => {
+  const renderer = await llama3Renderer(), probe = probeTemplate(renderer, {});
+  const text = '{"name": "add", "parameters": {"a": 1}}';
+  let tokens: number[] = [];
+  const { context, turn } = await testChat({ script: () => tokens });
+  tokens = turn(text);
+  const llama3 = { ...context, model: { renderer, probe, variables: {} } };
+  const answerTo = async (request: Parameters<typeof chatRequest>[0]) =>
+    answersOf(await Array.fromAsync(answerChat(chatRequest(request), llama3, OPEN)))[0]!;
+  const called = await answerTo({ tools: [TOOL] });
+  assert.deepEqual([called.content, called.calls, called.finish], [
+    "",
+    ['call_0_0 add {"a":1}'],
+    "tool_calls",
+  ]);
+  const plain = await answerTo({});
+  assert.deepEqual([plain.content, plain.calls, plain.finish], [text, [], "stop"]);
 });
 
 Deno.test("choices share the prompt, and each has random numbers of its own", strict, async () => {

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
+import type { ToolCallFormatName } from "../../core/chat.ts";
+import { CALL_CASES, type CallCases } from "../../trainer/tokenizer/tool_calls_testing.ts";
 import { TurnText, type TurnTextOptions } from "./turn_text.ts";
 
 const OPTIONS: TurnTextOptions = {
+  format: "hermes",
   stop: [],
   has_calls: true,
   has_thinking: true,
@@ -74,31 +77,68 @@ Deno.test("text is told as soon as no marker can begin in it", () => {
   ]);
 });
 
-Deno.test("the parts in which a text arrives change nothing", () => {
-  const word = fc.constantFrom(
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_call>",
-    CALL,
-    " ",
-    "\n",
-    "ab",
-    "<",
-    "stop",
-    "é",
-  );
-  fc.assert(fc.property(
-    fc.array(word, { maxLength: 12 }),
-    fc.array(fc.nat(200), { maxLength: 8 }),
-    fc.record({ has_calls: fc.boolean(), is_thinking: fc.boolean(), one_call: fc.boolean() }),
-    (words, cuts, options) => {
-      const text = words.join(""), places = [0, ...cuts.map((cut) => cut % (text.length + 1)), text.length];
-      places.sort((a, b) => a - b);
-      const parts = places.slice(1).map((end, i) => text.slice(places[i]!, end));
-      const { told: _, ...cut } = split(parts, { stop: ["stop"], ...options });
-      const { told: __, ...whole } = split([text], { stop: ["stop"], ...options });
-      assert.deepEqual(cut, whole);
-    },
-  ));
+/** Any parts in which a text may arrive. */
+function cutAt(text: string, cuts: readonly number[]): string[] {
+  const places = [0, ...cuts.map((cut) => cut % (text.length + 1)), text.length].sort((a, b) => a - b);
+  return places.slice(1).map((end, i) => text.slice(places[i]!, end));
+}
+
+for (
+  const [format, { written, malformed, content, pieces }] of Object.entries(CALL_CASES) as [
+    ToolCallFormatName,
+    CallCases,
+  ][]
+) {
+  const ADD = written({ name: "add", arguments: { a: 1 } });
+
+  Deno.test(`${format}: a call is told apart from thinking, and what cannot be parsed is content`, () => {
+    const thought = split([`<think>Why?</think>\n${ADD}\n`], { format });
+    assert.deepEqual([thought.reasoning, thought.content, thought.calls], ["Why?", "", ['add {"a":1}']]);
+    const long = split([ADD], { format, is_thinking: true });
+    assert.deepEqual([long.reasoning, long.content, long.calls], [ADD, "", []]);
+    for (const text of [...malformed.map(([text]) => text), ...content]) {
+      const { content, calls } = split([text], { format });
+      assert.deepEqual([content, calls], [text.trim(), []], text.slice(0, 80));
+    }
+    const plain = split([ADD], { format, has_calls: false });
+    assert.deepEqual([plain.content, plain.calls], [ADD, []]);
+  });
+
+  Deno.test(`${format}: the parts in which a text arrives change nothing`, () => {
+    const word = fc.constantFrom(...pieces, ADD, " ", "\n", "ab", "<", "stop", "é");
+    fc.assert(fc.property(
+      fc.array(word, { maxLength: 12 }),
+      fc.array(fc.nat(200), { maxLength: 8 }),
+      fc.record({ has_calls: fc.boolean(), is_thinking: fc.boolean(), one_call: fc.boolean() }),
+      (words, cuts, options) => {
+        const text = words.join("");
+        const { told: _, ...cut } = split(cutAt(text, cuts), { format, stop: ["stop"], ...options });
+        const { told: __, ...whole } = split([text], { format, stop: ["stop"], ...options });
+        assert.deepEqual(cut, whole);
+      },
+    ));
+  });
+}
+
+Deno.test("llama3_json: only a turn that begins like a call is held back, to its end", () => {
+  const parts = ["\n{", '"name": "add", "parameters": ', '{"a": 1}}'];
+  const { told, calls } = split(parts, { format: "llama3_json" });
+  assert.deepEqual([told, calls], [["", "", "", ""], ['add {"a":1}']]);
+  assert.deepEqual(split(["<|pyth", "ia {x} ", "y"], { format: "llama3_json" }).told, [
+    "",
+    "<|pythia {x}",
+    " y",
+    "",
+  ]);
+  assert.deepEqual(split(['{"answer": ', "84}"], { format: "llama3_json" }).told, ["", "", '{"answer": 84}']);
+});
+
+Deno.test("llama3_json: a stop text ends the turn before its call is read", () => {
+  const options = { format: "llama3_json", stop: ["}}"], one_call: true } as const;
+  const cut = new TurnText({ ...OPTIONS, ...options });
+  const text = '{"name": "add", "parameters": {"a": 1}}';
+  assert.deepEqual(cut.push(text), { reasoning: "", content: text.slice(0, -2), calls: [] });
+  const after = new TurnText({ ...OPTIONS, ...options, stop: ["stop"] });
+  assert.deepEqual(after.push(`${text} stop`).calls.length, 1);
+  assert.deepEqual([cut.ended_by, after.ended_by], ["text", "text"], "no call ended them");
 });

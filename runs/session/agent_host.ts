@@ -150,7 +150,7 @@ async function generate(
     signal.throwIfAborted();
     const text = chat.decode(stop === "stop_token" ? tokens.slice(0, -1) : tokens);
     return {
-      message: answerMessage(chat, text),
+      message: answerMessage(chat, text, request.tools),
       token_ids: tokens,
       logprobs,
       stop_reason: stop === "stop_token" ? "stop" : "length",
@@ -192,8 +192,12 @@ function promptOf(
 }
 
 /** The turn as a message; a turn with a malformed call keeps the model's text. */
-function answerMessage(chat: ChatFormat, text: string): Message {
-  const { content, calls, malformed } = chat.parseTurn(text);
+function answerMessage(
+  chat: ChatFormat,
+  text: string,
+  tools: readonly ToolFunction[],
+): Message {
+  const { content, calls, malformed } = chat.parseTurn(text, tools);
   if (malformed.length > 0) return { role: "assistant", content: text };
   const tool_calls = calls.map(({ id, ...called }) => ({ id, type: "function" as const, function: called }));
   return { role: "assistant", content, ...(tool_calls.length > 0 && { tool_calls }) };

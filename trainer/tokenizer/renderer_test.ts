@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ChatMessage } from "../../core/chat.ts";
 import { fixturePath, readFixtureJson, readFixtureLines, readFixtureText } from "../../tests/fixture.ts";
+import { llama3Renderer } from "../../tests/llama3_chat.ts";
 import { fixtureTokenizer } from "../../tests/vocabulary.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { ChatTemplate } from "./chat_template.ts";
@@ -277,6 +278,14 @@ Deno.test("the probe finds each template's properties", async () => {
   const llama = await facts("llamacpp/meta-llama-Llama-3.1-8B-Instruct.jinja");
   // Its end token <|eot_id|> is not one of this vocabulary.
   assert.deepEqual([llama.tool_call_format, llama.bos_count, llama.turn_end], ["llama3_json", 1, null]);
+  const ended = probeTemplate(await llama3Renderer(), {});
+  assert.deepEqual(ended, {
+    ...stable,
+    ...hermes,
+    tool_call_format: "llama3_json",
+    bos_count: 1,
+    problems: [],
+  });
   assert.equal(
     (await facts("llamacpp/mistralai-Mistral-Nemo-Instruct-2407.jinja")).tool_call_format,
     "mistral",

@@ -1,10 +1,11 @@
 /** Finds properties of a chat template by rendering test conversations. */
 
-import type { ChatMessage, ToolDefinition } from "../../core/chat.ts";
+import type { ChatMessage, ToolCallFormatName, ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
-import type { ToolCallFormat } from "../../core/chat.ts";
 import type { Renderer, RenderOptions } from "./renderer.ts";
+import { THINK_CLOSE, THINK_OPEN } from "./thinking.ts";
 import { parseToolCalls } from "./tool_call_parser.ts";
+import { formatOf } from "./tool_calls/registry.ts";
 
 /** The results of the test renders. */
 export interface TemplateProbe {
@@ -16,7 +17,7 @@ export interface TemplateProbe {
   keeps_thinking: boolean | null;
   /** The number of begin tokens in a prompt; more than 1 is an error. */
   bos_count: number;
-  tool_call_format: ToolCallFormat;
+  tool_call_format: ToolCallFormatName;
   /** Whether the parser returns a call as it was rendered. */
   tool_call_round_trip: boolean;
   /** The token that ends a turn; null when a model could never learn to stop. */
@@ -81,7 +82,7 @@ export function probeTemplate(
     return attempt(() => isPrefixStable(renderer, messages, options), false);
   };
   const written = attempt(() => renderedCall(renderer, with_tools), "");
-  const tool_call_format = formatOf(written);
+  const tool_call_format = written.includes(PROBE_TOOL.function.name) ? formatOf(written) : "none";
   const tool_loop_stable = stable([SYSTEM, QUESTION, CALL, RESULT, CALL, RESULT, ANSWER], with_tools);
   return {
     prefix_stable: stable([SYSTEM, QUESTION, ANSWER, SECOND_QUESTION, ANSWER], plain) &&
@@ -90,7 +91,7 @@ export function probeTemplate(
     keeps_thinking: attempt(() => keepsThinking(renderer, plain), null),
     bos_count: attempt(() => countBos(renderer, plain), 0),
     tool_call_format,
-    tool_call_round_trip: comesBack(written),
+    tool_call_round_trip: comesBack(written, tool_call_format),
     turn_end: attempt(() => renderer.turnEnd(plain)?.text ?? null, null),
     problems,
   };
@@ -117,7 +118,10 @@ function isPrefixStable(
 
 function keepsThinking(renderer: Renderer, options: RenderOptions): boolean | null {
   const thoughtful: ChatMessage = { ...ANSWER, reasoning_content: THOUGHT };
-  const tagged: ChatMessage = { ...ANSWER, content: `<think>\n${THOUGHT}\n</think>\n\n${ANSWER.content}` };
+  const tagged: ChatMessage = {
+    ...ANSWER,
+    content: `${THINK_OPEN}\n${THOUGHT}\n${THINK_CLOSE}\n\n${ANSWER.content}`,
+  };
   const forms = [thoughtful, tagged].filter((turn) => {
     return renderer.renderText([QUESTION, turn], false, options).includes(THOUGHT);
   });
@@ -141,15 +145,8 @@ function renderedCall(renderer: Renderer, options: RenderOptions): string {
   return at < 0 ? text : text.slice(0, at);
 }
 
-function formatOf(written: string): ToolCallFormat {
-  if (!written.includes(PROBE_TOOL.function.name)) return "none";
-  if (written.includes("<tool_call>")) return "hermes";
-  if (written.includes("[TOOL_CALLS]")) return "mistral";
-  return /"name"\s*:.*"parameters"\s*:/s.test(written) ? "llama3_json" : "none";
-}
-
-function comesBack(written: string): boolean {
-  const { calls, malformed } = parseToolCalls(written);
+function comesBack(written: string, format: ToolCallFormatName): boolean {
+  const { calls, malformed } = parseToolCalls(written, { format, has_tools: true });
   if (calls.length !== 1 || malformed.length > 0) return false;
   const { name, arguments: given } = calls[0]!;
   return name === PROBE_TOOL.function.name && JSON.stringify(given) === JSON.stringify(PROBE_ARGUMENTS);

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { readFixtureLines } from "../../tests/fixture.ts";
-import { parseToolCalls } from "./tool_call_parser.ts";
+import * as parser from "./tool_call_parser.ts";
+
+const parseToolCalls = (text: string) => parser.parseToolCalls(text, { format: "hermes", has_tools: true });
 
 const SUBMIT = '<tool_call>\n{"name": "submit", "arguments": {}}\n</tool_call>';
 

@@ -41,9 +41,28 @@ export function failureOfFiles(failure: unknown, { run, doing, log }: AskedRun):
 }
 
 /** Whether a failure says only that files are not at their paths, or that links have taken their places. */
-export function isLostFile({ code, details: { problems } }: Pick<ErrorRecord, "code" | "details">): boolean {
+function saysLost({ code, details: { problems } }: Pick<ErrorRecord, "code" | "details">): boolean {
   if (code !== "config_invalid" || !Array.isArray(problems)) return code === "path_not_found";
   return problems.every((problem: { code: unknown }) => problem.code === "path_not_found");
+}
+
+/** The failure that a client's file of a run is gone, or that a link is in its place; null: all are there. */
+async function lostFile({ directory }: Pick<ManagedRun, "directory">): Promise<ErrorRecord | null> {
+  try {
+    await clientFiles((await loadRunConfig(`${directory}/${PROCESS_CONFIG}`)).config);
+    return null;
+  } catch (failure) {
+    const record = errorRecord(failure);
+    return saysLost(record) ? record : null;
+  }
+}
+
+/** Whether a run's process failed because a client's file is lost: other files and devices fail with the same code. */
+export async function failedByLostFile(
+  run: Pick<ManagedRun, "directory">,
+  failure: Pick<ErrorRecord, "code" | "details">,
+): Promise<boolean> {
+  return saysLost(failure) && await lostFile(run) !== null;
 }
 
 /**
@@ -52,17 +71,13 @@ export function isLostFile({ code, details: { problems } }: Pick<ErrorRecord, "c
  * @throws {ServiceError} `conflict` without paths; the log gets the reason.
  */
 export async function refuseLostFiles(
-  { id: run, directory }: Pick<ManagedRun, "id" | "directory">,
+  run: Pick<ManagedRun, "id" | "directory">,
   log: AskedRun["log"],
 ): Promise<void> {
-  try {
-    await clientFiles((await loadRunConfig(`${directory}/${PROCESS_CONFIG}`)).config);
-  } catch (failure) {
-    const record = errorRecord(failure);
-    if (!isLostFile(record)) return;
-    log({ level: "warning", run, message: record.message });
-    const why =
-      "a file that it names is gone, or a link is in its place; put it back (the server's log names it)";
-    throw new ServiceError("conflict", `Cannot resume the run: ${why}`);
-  }
+  const lost = await lostFile(run);
+  if (lost === null) return;
+  log({ level: "warning", run: run.id, message: lost.message });
+  const why =
+    "a file that it names is gone, or a link is in its place; put it back (the server's log names it)";
+  throw new ServiceError("conflict", `Cannot resume the run: ${why}`);
 }

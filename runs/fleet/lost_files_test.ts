@@ -1,14 +1,23 @@
 /** A run whose file is lost before it starts loses nothing: it can be resumed when the file is back. */
 
 import assert from "node:assert/strict";
-import { ServiceError } from "../../core/errors.ts";
+import { type ErrorCode, ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { failedByLostFile } from "./changed_files.ts";
 import { loggedEvents, openGate, type TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
 import type { ManagedRun } from "./managed_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
 const RESUME = { command: "resume" } as const;
+
+const configOf = (model: string, rows: string) => `
+run = { algorithm = "sft", directory = "." }
+model.path = ${JSON.stringify(model)}
+sft.data = ${JSON.stringify(rows)}
+training = { ctx = 64, updates = 1 }
+checkpoint.every_updates = 1`;
 
 /** A run of a folder's rows waits in the queue until the gate's first update is open. */
 async function queuedRun(
@@ -20,13 +29,7 @@ async function queuedRun(
   await Deno.writeTextFile(rows, '{"text": "Once there was a cat."}');
   await fleet.create({ updates: 1, gate });
   await untilWaiting(gate, 1);
-  const config = `
-run = { algorithm = "sft", directory = "." }
-model.path = ${JSON.stringify(model)}
-sft.data = ${JSON.stringify(rows)}
-training = { ctx = 64, updates = 1 }
-checkpoint.every_updates = 1`;
-  const run = await fleet.create({}, { processConfig: () => config });
+  const run = await fleet.create({}, { processConfig: () => configOf(model, rows) });
   assert.equal(run.record.state, "queued");
   return { run, rows, gate };
 }
@@ -76,3 +79,19 @@ for (const [how, { lose, reason }] of Object.entries(LOSSES)) {
       }, { max_queued: 1 }),
   );
 }
+
+Deno.test(
+  "only a file that a client named and that is gone is a lost one",
+  strict,
+  () =>
+    withFolder(async (directory) => {
+      const model = `${directory}/model.gguf`, rows = `${directory}/rows.jsonl`;
+      await Deno.writeTextFile(`${directory}/run.toml`, configOf(model, rows));
+      await Promise.all([model, rows].map((path) => Deno.writeTextFile(path, "")));
+      const failure = (code: ErrorCode) => failedByLostFile({ directory }, { code, details: {} });
+      // Such as a log that cannot be written.
+      assert.equal(await failure("path_not_found"), false);
+      await Deno.remove(model);
+      assert.deepEqual([await failure("path_not_found"), await failure("data_invalid")], [true, false]);
+    }),
+);

@@ -5,7 +5,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { IdleRun } from "../directory/idle_run.ts";
 import { failureReason, isLive } from "../record/run.ts";
 import { logMissingCommands } from "./accepted_commands.ts";
-import { isLostFile } from "./changed_files.ts";
+import { failedByLostFile } from "./changed_files.ts";
 import type { DeviceLease } from "./device_lease.ts";
 import type { ManagedRun } from "./managed_run.ts";
 import { parentCheckpoint } from "./parent_checkpoint.ts";
@@ -79,7 +79,7 @@ export async function completeLog(
     const { code, message } = end.fatal, is_taken = isDeviceTaken(end.fatal);
     // Nothing is wrong with the run when another program took the device after this server had seen it free, or when a
     // client's file is lost, which may be put back. A failed run without a checkpoint could not be resumed then.
-    if (state === "starting" && (is_taken || isLostFile(end.fatal))) {
+    if (state === "starting" && (is_taken || await failedByLostFile(run, end.fatal))) {
       idle.append({ kind: "log", level: "warning", message });
       // A run that waited for its slot keeps its place in the queue. A new run is queued if the queue is not full.
       const waits = is_taken && (run.waited_since !== null || run.was_queued && has_place);

@@ -116,7 +116,7 @@ Deno.test({
         const other = await startWriter(path);
         await assert.rejects(writeFileAtomic(path, "mine"), {
           code: "conflict",
-          message: `Cannot write ${path}: another process is writing it; wait for it, or name another path`,
+          message: `Cannot write ${path}: it is being written; wait for that, or name another path`,
         });
         assert.equal(await Deno.readTextFile(path), "old");
         if (end === "is killed") other.kill("SIGKILL");

@@ -35,8 +35,8 @@ export interface PartialOptions {
 }
 
 /**
- * Opens an empty file or folder, and locks it, where the file system can, until it is closed or the process ends. What a killed process left there
- * is replaced.
+ * Opens an empty file or folder, and locks it, where the file system can, until it is closed or the process ends. What
+ * a killed process left there is replaced.
  *
  * @param path A reserved name, in a folder that exists.
  * @throws {ServiceError} `conflict` while another process fills it.
@@ -57,12 +57,12 @@ export async function openPartial(path: string, { kind, final }: PartialOptions)
   }
   throw new ServiceError(
     "conflict",
-    `Cannot write ${final}: another process is writing it; wait for it, or name another path`,
+    `Cannot write ${final}: it is being written; wait for that, or name another path`,
     { path: final },
   );
 }
 
-/** A file system without locks, such as some network shares, protects from nothing, and takes files all the same. */
+/** A file system without locks, such as some network shares, takes files all the same: there nothing is locked. */
 async function tryLock(opened: Deno.FsFile): Promise<boolean> {
   try {
     return await opened.tryLock(true);
@@ -80,13 +80,21 @@ async function makeOrOpen(path: string, { make, isThis, open }: PartialKind): Pr
     if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
   }
   try {
+    const info = await Deno.lstat(path);
+    if (isThis(info)) return await Deno.open(path, open);
     // A link would be followed, and its target overwritten.
-    if (isThis(await Deno.lstat(path))) return await Deno.open(path, open);
-    await Deno.remove(path);
+    if (info.isFile || info.isDirectory) await removeOther(path, info);
+    else await Deno.remove(path);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return null;
+}
+
+/** Removes a file where a folder is to be made, or the other way round, unless another process fills it. */
+async function removeOther(path: string, { isDirectory }: Deno.FileInfo): Promise<void> {
+  using other = await Deno.open(path, KINDS[isDirectory ? "folder" : "file"].open);
+  if (await tryLock(other)) await Deno.remove(path);
 }
 
 /** Whether what is locked is still under its name, and empty. Removes what a killed process wrote. */

@@ -42,7 +42,7 @@ Deno.test({
         const other = await startOther(path, kind);
         await assert.rejects(openPartial(path, { kind, final }), {
           code: "conflict",
-          message: `Cannot write ${final}: another process is writing it; wait for it, or name another path`,
+          message: `Cannot write ${final}: it is being written; wait for that, or name another path`,
           details: { path: final },
         });
         const left = kind === "file" ? path : `${path}/x`;
@@ -95,7 +95,10 @@ Deno.test({
         const path = `${directory}/partial`, target = `${directory}/mine`;
         await Deno.writeTextFile(target, "mine");
         await Deno.symlink(target, path);
-        (await openPartial(path, { kind, final: target })).close();
+        const first = await openPartial(path, { kind, final: target }),
+          other = kind === "file" ? "folder" : "file";
+        await assert.rejects(openPartial(path, { kind: other, final: target }), { code: "conflict" });
+        first.close();
         await Deno.remove(path);
         if (kind === "file") await Deno.mkdir(path);
         else await Deno.writeTextFile(path, "");

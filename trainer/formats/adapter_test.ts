@@ -178,7 +178,7 @@ Deno.test({
       await Deno.writeTextFile(`${partial}/adapter_config.json`, "theirs");
       await assert.rejects(writePeft(folder, lora, { base_model: "tiny-agent" }), {
         code: "conflict",
-        message: new RegExp(`^Cannot write ${folder}: another process is writing it`),
+        message: new RegExp(`^Cannot write ${folder}: it is being written`),
       });
       assert.equal(await Deno.readTextFile(`${partial}/adapter_config.json`), "theirs");
       other.close();

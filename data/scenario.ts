@@ -152,7 +152,7 @@ export function checkVerifiable(
     if (advice === null) return [];
     const message =
       `Cannot evaluate on ${path}:${line}: nothing can verify scenario ${JSON.stringify(id)}; ` +
-      `${advice} or leave it out`;
+      `${advice}, or leave the scenario out`;
     return [{ line, message }];
   });
   if (problems.length > 0) throw linesInvalid(path, problems.slice(0, MAX_REPORTED_PROBLEMS));

@@ -154,6 +154,6 @@ Deno.test("held-out scenarios that nothing can verify are refused with their lin
   checkVerifiable("x.jsonl", scenarios, () => null);
   throws(
     () => checkVerifiable("x.jsonl", scenarios, ({ id }) => id === "b" ? "give it a goal" : null),
-    /x\.jsonl:2: nothing can verify scenario "b"; give it a goal or leave it out/,
+    /x\.jsonl:2: nothing can verify scenario "b"; give it a goal, or leave the scenario out/,
   );
 });

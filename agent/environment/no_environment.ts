@@ -15,7 +15,7 @@ const CALL_TIMEOUT_MS = 30_000;
 export function noEnvironment(): EnvironmentFactory {
   return {
     call_timeout_ms: CALL_TIMEOUT_MS,
-    grading_advice: "add [agent.environment]",
+    grading_advice: "add [agent.environment] and give it metadata.env.verify",
     catalog(scenario) {
       const reason = "its metadata.env needs [agent.environment]; add that section or leave metadata.env out";
       if (scenario.env) return Promise.reject(catalogRefusal(scenario, "data_invalid", reason));

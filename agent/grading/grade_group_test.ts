@@ -225,6 +225,8 @@ Deno.test("a measure that is no number is the grader's failure, like such a rewa
 Deno.test("a measure that takes the name of another metric, or combines in two ways, is a mistake", async () => {
   const shared = { failed_fraction: { value: 1, over_groups: "mean" as const } };
   await rejects(measured([shared]), /judge\/failed_fraction has one meaning/);
+  const odd = { "tokens-used": { value: 1, over_groups: "sum" as const } };
+  await rejects(measured([odd]), /a measure's name of a-z, 0-9 and _, not tokens-used/);
   const twice = (["sum", "mean"] as const).map((over_groups) => ({ tokens: { value: 1, over_groups } }));
   await rejects(measured(twice), /judge\/tokens combines in one way/);
 });

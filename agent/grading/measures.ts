@@ -27,6 +27,7 @@ export function addMeasures(
   { answer, attempts }: { answer: GroupGrades | null; attempts: number },
 ): void {
   const add = (name: string, measure: Measure) => {
+    assert(/^[a-z0-9_]+$/.test(name), `a measure's name of a-z, 0-9 and _, not ${name}`);
     const metric = `${source}/${name}`;
     assert(!Object.hasOwn(group.measures, metric), `${metric} has one meaning`);
     group.measures[metric] = measure;

@@ -74,7 +74,7 @@ Deno.test("a scenario without a grader is refused with its line", async () => {
   );
   await refused(
     { train: [task("a"), task("b")], heldout: [task("c"), task("d", { verify: null })] },
-    /heldout\.jsonl:2: nothing can verify scenario "d"; give it metadata\.env\.verify or leave it out$/,
+    /heldout\.jsonl:2: nothing can verify scenario "d"; give it metadata\.env\.verify, or leave the scenario out$/,
   );
 });
 

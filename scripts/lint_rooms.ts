@@ -59,6 +59,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "schema.ts",
     "describe.ts",
     "environments.ts",
+    "key_effects.ts",
     "check",
     "server",
   ],

@@ -68,6 +68,8 @@ gpuTest("a moved data_dir has its runs and datasets, and its runs are resumed an
       const { checkpoints: [{ update: kept }] } = await sent(`${runs}/${id}/checkpoints`);
       const body = JSON.stringify({ fork_from: { run: id }, budget: { updates: kept + 1 } });
       const fork = await sent(runs, { status: 201, body });
+      const own = await Deno.readTextFile(`${folder}/disk/moved/runs/${fork.id}/run.toml`);
+      assert.match(own, /^data = "\.\.\//m, "the fork can be moved too");
       await untilEvent(`${runs}/${fork.id}`, ({ data }) => data.state === "completed");
       const names = await Array.fromAsync(Deno.readDir(folder), ({ name }) => name);
       assert.ok(!names.includes("data"), "nothing is written to the old place");

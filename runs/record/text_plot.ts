@@ -4,8 +4,8 @@ const WIDTH = 60;
 const HEIGHT = 8;
 
 /**
- * Plots values over 1..n as text: `HEIGHT` rows of at most `WIDTH` columns, one row if all values are equal. With more values than columns, a column
- * shows the mean of its values. Values that are not finite leave a gap.
+ * Plots values over 1..n as text: `HEIGHT` rows of at most `WIDTH` columns, one row if all values are equal. With more
+ * values than columns, a column shows the mean of its values. Values that are not finite leave a gap.
  *
  * @returns Lines joined by newlines, without one at the end; the empty string when nothing is finite.
  */

@@ -28,8 +28,8 @@ const SLICE_BYTES = 1 << 15;
 const NOTHING: Measured = { end: { text: 0, shown: 0 }, places: [] };
 
 /**
- * Remembers the sizes of changed texts and places in them, because all of a text has to be read to know one. Of a file that grows only what
- * is new is read. Who asks for a text that is being read waits for that.
+ * Remembers the sizes of changed texts and places in them, because all of a text has to be read to know one. Of a file
+ * that grows only what is new is read. Who asks for a text that is being read waits for that.
  */
 export class MeasuredTexts {
   readonly #known = new Map<string, Promise<Measured>>();

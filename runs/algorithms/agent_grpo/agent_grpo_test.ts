@@ -4,10 +4,10 @@ import type { Group } from "../../../agent/trajectory/group.ts";
 import { actionTokens } from "../../../agent/trajectory/trajectory.ts";
 import type { LossRequest, TrainingSample } from "../../../trainer/protocol/protocol.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
+import { name, testGrpo, type TestGrpoOptions } from "../../agent_grpo_testing.ts";
 import { skipSteps } from "../../run_fake.ts";
 import { atMask } from "../step_metrics.ts";
 import { REFERENCE } from "./agent_grpo.ts";
-import { name, testGrpo, type TestGrpoOptions } from "./agent_grpo_testing.ts";
 
 const grpo = (
   change: NonNullable<TestGrpoOptions["change"]> = {},

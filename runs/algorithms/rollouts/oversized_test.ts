@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Group } from "../../../agent/trajectory/group.ts";
 import type { ResolvedAgent } from "../../../config/check/derive.ts";
 import { ScriptedEngine } from "../../../trainer/engine/scripted_engine_fake.ts";
-import { testGrpo } from "../agent_grpo/agent_grpo_testing.ts";
+import { testGrpo } from "../../agent_grpo_testing.ts";
 
 const SEQUENCE = { importance_sampling_level: "sequence", epochs_per_update: 2 } as const;
 

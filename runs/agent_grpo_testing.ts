@@ -1,15 +1,15 @@
 /** Runs updates of agentic GRPO without a GPU or workers, and records their engine requests. */
 
-import { testScenarios } from "../../../agent/rollout/rollout_fake.ts";
-import type { Group } from "../../../agent/trajectory/group.ts";
-import type { ResolvedAgent } from "../../../config/check/derive.ts";
-import { ManualClock } from "../../../core/clock_fake.ts";
-import type { EngineMethod, EngineMethods, TrainingSample } from "../../../trainer/protocol/protocol.ts";
-import type { AgentHost } from "../../session/agent_host.ts";
-import { testConfig } from "../../config_testing.ts";
-import { testAgentHost, type TestRunOptions } from "../../run_fake.ts";
-import type { Metrics } from "../step_metrics.ts";
-import { AgentGrpo } from "./agent_grpo.ts";
+import { testScenarios } from "../agent/rollout/rollout_fake.ts";
+import type { Group } from "../agent/trajectory/group.ts";
+import type { ResolvedAgent } from "../config/check/derive.ts";
+import { ManualClock } from "../core/clock_fake.ts";
+import type { EngineMethod, EngineMethods, TrainingSample } from "../trainer/protocol/protocol.ts";
+import { AgentGrpo } from "./algorithms/agent_grpo/agent_grpo.ts";
+import type { Metrics } from "./algorithms/step_metrics.ts";
+import { testConfig } from "./config_testing.ts";
+import { testAgentHost, type TestRunOptions } from "./run_fake.ts";
+import type { AgentHost } from "./session/agent_host.ts";
 
 type TrainRequest = EngineMethods["train_step"]["request"];
 type ScoreRequest = EngineMethods["score"]["request"];

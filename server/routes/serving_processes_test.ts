@@ -214,12 +214,15 @@ Deno.test(
   "only so many requests are answered or wait",
   strict,
   () =>
-    withServing(async ({ serving, completed, script }) => {
+    withServing(async (test) => {
+      const { serving, completed, script } = test;
       const run = await completed(), model = (await serving.find(run.id))!, leave = new AbortController();
       await script([{ prompt: "Hi", hang: true }]);
       const chat = () => serving.chat(model, chatRequest(), leave.signal).next();
       const waiting = Array.from({ length: MAX_CHATS }, chat);
       await assert.rejects(chat(), { code: "device_unavailable", details: { retry_after_seconds: 30 } });
+      // By then the others have looked at the run's files, and wait for their turn.
+      while (await count(test, "sequence_generate") < 1);
       leave.abort();
       const ended = await Promise.allSettled(waiting);
       assert.ok(ended.every(({ status }) => status === "rejected"));

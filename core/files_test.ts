@@ -1,16 +1,9 @@
 import assert from "node:assert/strict";
+import { withFolder } from "../tests/folder.ts";
+import { startWaiting } from "../tests/waiting_process.ts";
 import { ignoreMissing, isPresent, makeFolder, partialPath, sha256OfFile, writeFileAtomic } from "./files.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
-
-async function inDirectory(run: (directory: string) => Promise<void>): Promise<void> {
-  const directory = await Deno.makeTempDir();
-  try {
-    await run(directory);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
-}
 
 async function namesIn(directory: string): Promise<string[]> {
   return (await Array.fromAsync(Deno.readDir(directory))).map(({ name }) => name).sort();
@@ -20,7 +13,7 @@ Deno.test({
   name: "a file is written completely, in pieces or at once, into folders that may not exist yet",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const path = `${directory}/a/b/file`;
       await writeFileAtomic(path, "abc");
       assert.equal(await Deno.readTextFile(path), "abc");
@@ -37,7 +30,7 @@ Deno.test({
   name: "a failure at any piece, in writing or in reading back leaves the old file and nothing else",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const path = `${directory}/file`, old = "what stood there";
       await writeFileAtomic(path, old);
       for (let failing = 0; failing < 3; failing++) {
@@ -74,7 +67,7 @@ Deno.test({
   name: "a file that is incomplete uses no name that a user would choose",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const names = ["file.partial", "file.tmp", ".file.partial", "file~", "partial"];
       for (const name of names) await Deno.writeTextFile(`${directory}/${name}`, "mine");
       await Deno.symlink("file.partial", partialPath(`${directory}/file`));
@@ -89,27 +82,19 @@ async function startWriter(path: string): Promise<Deno.ChildProcess> {
   const script = `import { writeFileAtomic } from ${JSON.stringify(import.meta.resolve("./files.ts"))};
     async function* halves() {
       yield new TextEncoder().encode("their first half, ");
-      console.log("half");
+      console.log("ready");
       await Deno.stdin.read(new Uint8Array(1));
       yield new TextEncoder().encode("their second half");
     }
     await writeFileAtomic(${JSON.stringify(path)}, halves());`;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["eval", script],
-    stdin: "piped",
-    stdout: "piped",
-  }).spawn();
-  const reader = child.stdout.getReader();
-  assert.equal(new TextDecoder().decode((await reader.read()).value), "half\n");
-  reader.releaseLock();
-  return child;
+  return await startWaiting(script);
 }
 
 Deno.test({
   name: "of two processes that write one file the second one is refused, and the file is never mixed",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const path = `${directory}/file`;
       await writeFileAtomic(path, "old");
       for (const end of ["goes on", "is killed"] as const) {
@@ -134,7 +119,7 @@ Deno.test({
   name: "a missing file is ignored, a broken link exists, and other errors are thrown",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       await Deno.symlink("nothing", `${directory}/link`);
       const found = ["link", "none", "."].map((name) => isPresent(`${directory}/${name}`));
       assert.deepEqual(await Promise.all(found), [true, false, true]);
@@ -148,7 +133,7 @@ Deno.test({
   name: "each folder that is made is flushed into its parent before the next one, whichever operation fails",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const all = [
         "make /a",
         "sync the parent of /a",
@@ -184,7 +169,7 @@ Deno.test({
   name: "a folder is made at once by several, and not where a file is",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       await Promise.all(Array.from({ length: 8 }, () => makeFolder(`${directory}/a/b/c`)));
       assert.ok((await Deno.stat(`${directory}/a/b/c`)).isDirectory);
       await Deno.writeTextFile(`${directory}/file`, "");

@@ -1,17 +1,10 @@
 import assert from "node:assert/strict";
+import { withFolder } from "../tests/folder.ts";
+import { startWaiting } from "../tests/waiting_process.ts";
 import { openPartial } from "./partial.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 const KINDS = ["file", "folder"] as const;
-
-async function inDirectory(run: (directory: string) => Promise<void>): Promise<void> {
-  const directory = await Deno.makeTempDir();
-  try {
-    await run(directory);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
-}
 
 /** Starts a process that opens a path, leaves something there, and waits. */
 async function startOther(path: string, kind: "file" | "folder"): Promise<Deno.ChildProcess> {
@@ -19,17 +12,9 @@ async function startOther(path: string, kind: "file" | "folder"): Promise<Deno.C
     const path = ${JSON.stringify(path)};
     const opened = await openPartial(path, { kind: "${kind}", final: path });
     await Deno.writeTextFile("${kind}" === "file" ? path : path + "/x", "torn");
-    console.log("open");
+    console.log("ready");
     await Deno.stdin.read(new Uint8Array(1));`;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["eval", script],
-    stdin: "piped",
-    stdout: "piped",
-  }).spawn();
-  const reader = child.stdout.getReader();
-  assert.equal(new TextDecoder().decode((await reader.read()).value), "open\n");
-  reader.releaseLock();
-  return child;
+  return await startWaiting(script);
 }
 
 Deno.test({
@@ -37,7 +22,7 @@ Deno.test({
   ...STRICT,
   fn: async () => {
     for (const kind of KINDS) {
-      await inDirectory(async (directory) => {
+      await withFolder(async (directory) => {
         const path = `${directory}/.svc-partial-x`, final = `${directory}/x`;
         const other = await startOther(path, kind);
         await assert.rejects(openPartial(path, { kind, final }), {
@@ -66,7 +51,7 @@ Deno.test({
     const { tryLock } = Deno.FsFile.prototype;
     for (const kind of KINDS) {
       for (const change of ["moved", "removed"]) {
-        await inDirectory(async (directory) => {
+        await withFolder(async (directory) => {
           const path = `${directory}/partial`, final = `${directory}/x`;
           let locked = 0;
           Deno.FsFile.prototype.tryLock = async function (exclusive) {
@@ -91,7 +76,7 @@ Deno.test({
   ...STRICT,
   fn: async () => {
     for (const kind of KINDS) {
-      await inDirectory(async (directory) => {
+      await withFolder(async (directory) => {
         const path = `${directory}/partial`, target = `${directory}/mine`;
         await Deno.writeTextFile(target, "mine");
         await Deno.symlink(target, path);
@@ -116,7 +101,7 @@ Deno.test({
   ...STRICT,
   fn: async () => {
     const { tryLock } = Deno.FsFile.prototype;
-    await inDirectory(async (directory) => {
+    await withFolder(async (directory) => {
       const path = `${directory}/partial`;
       Deno.FsFile.prototype.tryLock = () =>
         Promise.reject(new Deno.errors.NotSupported("no locks available"));

@@ -4,6 +4,7 @@ import { partialPath } from "../../core/files.ts";
 import { openPartial } from "../../core/partial.ts";
 import { GGUF_NAMES, LORA_TARGETS, peftModule, targetOfGgufName } from "../../core/lora_targets.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { readAdapter, writeAdapter } from "./adapter.ts";
 import { loraDifference, loraKey, type LoraTensors } from "./lora.ts";
 import { openGguf } from "./gguf.ts";
@@ -19,15 +20,6 @@ async function goldenAdapter(): Promise<LoraTensors> {
 async function goldenFolder(): Promise<string> {
   const path = await fixturePath(`${GOLDEN}/adapter_config.json`);
   return path.slice(0, path.lastIndexOf("/"));
-}
-
-async function inDirectory(run: (directory: string) => Promise<void>): Promise<void> {
-  const directory = await Deno.makeTempDir();
-  try {
-    await run(directory);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
 }
 
 async function namesIn(directory: string): Promise<string[]> {
@@ -76,7 +68,7 @@ Deno.test({
   name: "an adapter is read as it was written, with any subset of targets",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const golden = await goldenAdapter();
       const targets = ["k_proj", "down_proj"] as const;
       const kept = [...golden.tensors].filter(([key]) => targets.some((target) => key.endsWith(target)));
@@ -99,7 +91,7 @@ Deno.test({
   name: "the written file has the golden file's bytes and PEFT configuration",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const lora = await goldenAdapter();
       await writeAdapter(`${directory}/a.gguf`, lora, "tiny-agent-golden-lora");
       const golden = await Deno.readFile(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
@@ -115,7 +107,7 @@ Deno.test({
   name: "a write that fails leaves the old file and nothing else",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const lora = await goldenAdapter(), path = `${directory}/a.gguf`;
       await writeAdapter(path, lora);
       // A folder in the way of the partial file, and a file in the way of the folder.
@@ -133,7 +125,7 @@ Deno.test({
   name: "a PEFT folder's temporary names cannot collide with a user's",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const lora = await goldenAdapter(), folder = `${directory}/peft`;
       const mine = ["old", "partial", "replaced"].map((suffix) => `${folder}.${suffix}/letter.txt`);
       for (const path of mine) {
@@ -151,7 +143,7 @@ Deno.test({
   name: "a PEFT folder that cannot be written leaves the old folder",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const lora = await goldenAdapter(), folder = `${directory}/peft`;
       await writePeft(folder, lora, { base_model: "tiny-agent" });
       assert.ok(await isWrittenPeft(folder));
@@ -172,7 +164,7 @@ Deno.test({
   name: "a PEFT folder that another process is writing is left to it",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const lora = await goldenAdapter(), folder = `${directory}/peft`, [partial] = besidePeft(folder);
       const other = await openPartial(partial, { kind: "folder", final: folder });
       await Deno.writeTextFile(`${partial}/adapter_config.json`, "theirs");
@@ -196,7 +188,7 @@ Deno.test({
   name: "an adapter with a missing, a doubled or an unknown tensor is refused",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const golden = await Deno.readFile(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
       const rename = async (from: string, to: string) => {
         assert.equal(from.length, to.length);
@@ -247,7 +239,7 @@ Deno.test({
   ...STRICT,
   async fn() {
     const lora = await goldenAdapter(), permuted = { q_proj: 8, k_proj: 2 };
-    await inDirectory(async (directory) => {
+    await withFolder(async (directory) => {
       await writePeft(`${directory}/peft`, lora, { base_model: "tiny-agent", permuted });
       assert.equal(loraDifference(lora, await readPeft(`${directory}/peft`, "qwen3", permuted)), null);
       const plain = await readPeft(`${directory}/peft`, "qwen3");

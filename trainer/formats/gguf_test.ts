@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { fixturePath } from "../../tests/fixture.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { DECODED_TYPES } from "./ggml_types.ts";
 import { countParameters, openGguf } from "./gguf.ts";
 import type { GgufMetadata } from "./gguf_values.ts";
@@ -34,15 +35,6 @@ function tensorOf(name: string, type: GgufTensorSource["type"], shape: number[])
   const count = shape.reduce((a, b) => a * b);
   const values = Float32Array.from({ length: count }, (_, i) => Math.sin(i + name.length));
   return { name, type, shape, pieces: () => [encodeTensor(type, values)] };
-}
-
-async function inDirectory(run: (directory: string) => Promise<void>): Promise<void> {
-  const directory = await Deno.makeTempDir();
-  try {
-    await run(directory);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
 }
 
 Deno.test({
@@ -100,7 +92,7 @@ Deno.test({
   name: "written files can be read, in version 2 as well",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const path = `${directory}/all.gguf`;
       const tensors = DECODED_TYPES.map((type, i) => tensorOf(`t${type}`, type, SHAPES[i % SHAPES.length]!));
       await writeGguf(path, { metadata: SAMPLE, tensors });
@@ -133,7 +125,7 @@ Deno.test({
   name: "a known type that is not decoded is listed and refused on reading",
   ...STRICT,
   fn: () =>
-    inDirectory(async (directory) => {
+    withFolder(async (directory) => {
       const path = `${directory}/iq4.gguf`;
       // The 34 bytes of Q8_0 for a row of 32 could also hold one block of IQ4_NL (18 bytes).
       const pieces = await Array.fromAsync(

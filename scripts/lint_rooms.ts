@@ -25,6 +25,7 @@ const RUNS_DOORS = [
   "trainer/engine/memory_advice.ts",
   "trainer/engine/inspect_model.ts",
   "trainer/learning/packing.ts",
+  "trainer/model/architectures/registry.ts",
 ];
 
 /** The folders and files that each room may import besides its own; `null`: everything except tests and scripts. */

@@ -1,13 +1,10 @@
 /**
  * What this build has. Capabilities, refusals and reference pages read it here and in `not_built.ts`. The types of
- * weights are those of `kernels/weights/table.ts`.
+ * weights are those of `kernels/weights/table.ts`, the architectures those of `trainer/model/architectures/registry.ts`.
  */
 
 import { isNotBuilt, notBuiltPart } from "./not_built.ts";
 import { ALGORITHMS } from "../algorithms.ts";
-
-/** Model architectures, by their `general.architecture` in a GGUF file. */
-export const BUILT_ARCHITECTURES = ["llama", "qwen2", "qwen3", "gemma2"] as const;
 
 /** The values of `run.algorithm` that this build can run. */
 export const BUILT_ALGORITHMS = ALGORITHMS.filter((name) => notBuiltPart("run.algorithm", name) === null);

@@ -1,12 +1,13 @@
 /** Builds the answer of `GET /v1/capabilities`. */
 
 import { z } from "zod";
-import { BUILT_ALGORITHMS, BUILT_ARCHITECTURES, HAS_INTERFACE, HAS_MCP } from "../../config/check/built.ts";
+import { BUILT_ALGORITHMS, HAS_INTERFACE, HAS_MCP } from "../../config/check/built.ts";
 import { ALGORITHMS } from "../../config/algorithms.ts";
 import { ENVIRONMENT_KINDS, type EnvironmentKind } from "../../config/environments.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
+import { ARCHITECTURE_NAMES } from "../../runs/models/architectures.ts";
 import { TENSOR_TYPES } from "../../runs/models/tensor_types.ts";
 
 const deviceSchema = z.strictObject({
@@ -118,7 +119,7 @@ export function capabilities(config: ServerConfig, { devices, ram_bytes }: Capab
     },
     algorithms: [...BUILT_ALGORITHMS],
     tensor_types: [...TENSOR_TYPES],
-    architectures: [...BUILT_ARCHITECTURES],
+    architectures: [...ARCHITECTURE_NAMES],
     environments: byEnvironment(availabilityOf),
     limits: {
       max_body_bytes: config.max_body_bytes,

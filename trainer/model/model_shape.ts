@@ -1,6 +1,5 @@
 /** A transformer as plain data: all that the forward and backward passes know of its architecture. */
 
-import type { BUILT_ARCHITECTURES } from "../../config/check/built.ts";
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import type { Activation } from "../../kernels/gated_activation/gated_activation.ts";
 import type { RopePairing } from "../../kernels/rope/rope.ts";
@@ -34,7 +33,8 @@ export interface LayerShape {
 
 /** A decoder with grouped-query attention and gated feed-forward blocks. Comments give the letter of each axis. */
 export interface ModelShape {
-  architecture: typeof BUILT_ARCHITECTURES[number];
+  /** `general.architecture`. */
+  architecture: string;
   /** C: the width of the hidden states. */
   width: number;
   /** H: the query heads. */

@@ -1,6 +1,5 @@
 /** Reads the metadata that all Llama-like architectures have in common. */
 
-import { BUILT_ARCHITECTURES } from "../../../config/check/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { GGUF_NAMES, LORA_TARGETS } from "../../../core/lora_targets.ts";
 import type { RopePairing } from "../../../kernels/rope/rope.ts";
@@ -27,7 +26,7 @@ export interface DecoderTraits {
  * missing metadata.
  */
 export function readDecoder(file: GgufFile, { pairing, qk_norm, qk_permuted }: DecoderTraits): ModelShape {
-  const architecture = file.getString("general.architecture") as typeof BUILT_ARCHITECTURES[number];
+  const architecture = file.getString("general.architecture");
   const key = (name: string) => `${architecture}.${name}`;
   const width = file.getUint(key("embedding_length")), heads = file.getUint(key("attention.head_count"));
   const head_width = file.getUint(key("attention.key_length"), Math.floor(width / heads));

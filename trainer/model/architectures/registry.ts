@@ -1,6 +1,5 @@
 /** All architectures of this build. Reads the shape of a model from its file and checks it. */
 
-import { BUILT_ARCHITECTURES } from "../../../config/check/built.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { headWidthStep, MAX_HEAD_WIDTH } from "../../../kernels/attention/attention.ts";
 import type { GgufFile } from "../../formats/gguf.ts";
@@ -11,12 +10,8 @@ import { llama } from "./llama.ts";
 import { qwen2 } from "./qwen2.ts";
 import { qwen3 } from "./qwen3.ts";
 
-const ARCHITECTURES: Readonly<Record<typeof BUILT_ARCHITECTURES[number], Architecture>> = {
-  llama,
-  qwen2,
-  qwen3,
-  gemma2,
-};
+/** The architectures, by their `general.architecture` in a GGUF file. */
+export const ARCHITECTURES: Readonly<Record<string, Architecture>> = { llama, qwen2, qwen3, gemma2 };
 
 /**
  * Reads the shape of a model. Checks that the file has exactly the tensors of this shape.
@@ -42,12 +37,12 @@ export function readModelShape(file: GgufFile): ModelShape {
     throw new ServiceError(
       "not_built",
       `Cannot load ${file.path}: the architecture ${architecture} is not in this build, which has ${
-        BUILT_ARCHITECTURES.join(", ")
+        Object.keys(ARCHITECTURES).join(", ")
       }`,
       { path: file.path, architecture },
     );
   }
-  const shape = ARCHITECTURES[architecture as keyof typeof ARCHITECTURES].readShape(file);
+  const shape = ARCHITECTURES[architecture]!.readShape(file);
   checkSizes(file, shape);
   refuseUnknownTensors(file, shape);
   return shape;

@@ -142,6 +142,23 @@ export function worldPermissions(
   ];
 }
 
+/**
+ * What a process that only lists the tools of the world of `[agent]` may access, as a plan does.
+ *
+ * @param tool_hosts As for {@link configuredWorld}.
+ */
+export function listingPermissions(
+  { agent }: { agent?: AgentConfig | undefined },
+  tool_hosts: readonly BuiltToolHost[] = BUILT_TOOL_HOSTS,
+): PermissionNeeds[] {
+  if (!agent) return [];
+  const { environment } = agent;
+  return [
+    ...environment ? [environmentOf(environment).listing_needs(environment)] : [],
+    ...hostsOf(agent, tool_hosts).map((kind) => kind.listing_needs(agent)),
+  ];
+}
+
 /** Programs of others, which act in workspaces. It is only a second line of defence: they may do anything. */
 const commandNeeds = (_section: unknown, { workspaces }: { workspaces: string }): PermissionNeeds => ({
   ...{ read: true, run: true },
@@ -151,7 +168,10 @@ const commandNeeds = (_section: unknown, { workspaces }: { workspaces: string })
 /** A kind of environment. */
 interface BuiltEnvironment {
   open(section: EnvironmentConfig, options: WorldOptions): EnvironmentFactory;
+  /** What attempts need. */
   needs(section: EnvironmentConfig, options: { workspaces: string }): PermissionNeeds;
+  /** What the list of its tools needs. */
+  listing_needs(section: EnvironmentConfig): PermissionNeeds;
 }
 
 /** The kinds of environments, by `agent.environment.type`. */
@@ -165,6 +185,8 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
         ...(workspaces !== undefined && { directory: workspaces }),
       }),
     needs: commandNeeds,
+    // Its tools are a table of this program.
+    listing_needs: () => ({}),
   },
 };
 
@@ -180,7 +202,10 @@ export interface BuiltToolHost {
   applies(agent: AgentConfig): boolean;
   /** Makes the hosts; they start with their first use. */
   open(agent: AgentConfig, options: WorldOptions): readonly ToolHostFactory[];
+  /** What attempts need. */
   needs(agent: AgentConfig, options: { workspaces: string }): PermissionNeeds;
+  /** What the list of its tools needs. */
+  listing_needs(agent: AgentConfig): PermissionNeeds;
 }
 
 /** The kinds of tool hosts, in the order of their tools after those of the environment. This build has none. */

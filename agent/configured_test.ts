@@ -11,6 +11,7 @@ import {
   composeWorld,
   type ConfiguredWorld,
   configuredWorld,
+  listingPermissions,
   type WorldParts,
   worldPermissions,
 } from "./configured.ts";
@@ -72,6 +73,7 @@ const SESSIONS: BuiltToolHost = {
   open: (agent) =>
     sessionsOf(agent).map((name) => fakeToolHost({ name, tools: [fakeTool(`${name}_search`)] })),
   needs: (agent) => ({ net: sessionsOf(agent).map((name) => `${name}.example:443`) }),
+  listing_needs: (agent) => ({ net: sessionsOf(agent).map((name) => `list.${name}.example:443`) }),
 };
 
 const sessionsOf = (agent: AgentConfig) => (agent as unknown as { sessions?: string[] }).sessions ?? [];
@@ -92,6 +94,16 @@ Deno.test("a kind of tool host adds its tools and its permissions where a sectio
     assert.deepEqual([net, run], [hosts, true]);
     await world.close();
   }
+});
+
+Deno.test("to list tools needs what the hosts of a section need for it, and nothing for its attempts", () => {
+  const needsOf = (sessions: string[]) => {
+    const agent = { environment: environmentOf("local"), reward: {}, sessions } as unknown as AgentConfig;
+    return permissionsFor(listingPermissions({ agent }, [SESSIONS]));
+  };
+  assert.deepEqual(needsOf([]), permissionsFor([]));
+  assert.deepEqual(needsOf(["a"]), permissionsFor([{ net: ["list.a.example:443"] }]));
+  assert.deepEqual(listingPermissions({}, [SESSIONS]), []);
 });
 
 Deno.test("an environment is made or refused as the list of built parts says", () => {

@@ -1,4 +1,6 @@
-/** The permissions of a worker, put together from what its parts need. */
+/** The permissions of a worker or a process, put together from what its parts need. */
+
+import { dirname } from "node:path";
 
 const KINDS = ["read", "write", "net", "env", "run", "ffi"] as const;
 
@@ -14,4 +16,24 @@ export function permissionsFor(parts: readonly PermissionNeeds[]): Deno.Permissi
     permissions[kind] = needs.includes(true) || (named.length > 0 && named);
   }
   return permissions;
+}
+
+/**
+ * The permissions as flags of a process. Deno's flags cannot express a comma, so a file or folder with one is replaced
+ * by its nearest folder without.
+ */
+export function permissionFlags(parts: readonly PermissionNeeds[]): string[] {
+  const permissions = permissionsFor(parts);
+  return KINDS.flatMap((kind) => {
+    const granted = permissions[kind];
+    if (!Array.isArray(granted)) return granted === true ? [`--allow-${kind}`] : [];
+    const values = kind === "read" || kind === "write"
+      ? granted.map((path) => grantable(String(path)))
+      : granted;
+    return [`--allow-${kind}=${values.join(",")}`];
+  });
+}
+
+function grantable(path: string): string {
+  return path.includes(",") ? grantable(dirname(path)) : path;
 }

@@ -29,11 +29,11 @@ const IDLE_MS = 30_000;
 export interface JobPoolOptions {
   /** The program's entry file, which the processes run. */
   entry_url: string;
-  /** Limits and reads by name; absent: {@link JOBS}. */
+  /** Limits and permissions by name; absent: {@link JOBS}. */
   jobs?: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> };
 }
 
-/** A process without a job. Its permissions are for certain files, so only a job on exactly these can use it. */
+/** A process without a job. Only a job that needs exactly its permissions, which name files, can use it. */
 interface Idle {
   key: string;
   process: JobProcess;
@@ -78,7 +78,7 @@ export class JobPool implements JobRunner {
         return await this.#runOnce(name, request, either);
       } catch (error) {
         if (!(error instanceof ServiceError) || error.details.killed_by === undefined) throw error;
-        // Another program, such as a system short of memory, killed the process. A job only reads, so it can be repeated.
+        // Another program, such as a system short of memory, killed the process. A job changes nothing, so it can be repeated.
         return await this.#runOnce(name, request, either);
       }
     });
@@ -89,11 +89,11 @@ export class JobPool implements JobRunner {
     request: JobTypes[N]["request"],
     signal: AbortSignal,
   ): Promise<JobTypes[N]["answer"]> {
-    const { doing, limits, reads } = this.#spec(name);
-    const files = reads(request), { memory_bytes } = limits;
-    const key = JSON.stringify([memory_bytes, files]);
+    const { doing, limits, ...spec } = this.#spec(name);
+    const needs = spec.needs(request), { memory_bytes } = limits;
+    const key = JSON.stringify([memory_bytes, needs]);
     const process = this.#takeIdle(key) ??
-      new JobProcess({ entry_url: this.#options.entry_url, reads: files, memory_bytes });
+      new JobProcess({ entry_url: this.#options.entry_url, needs, memory_bytes });
     try {
       const line = await process.ask({ name, request }, { doing, limits, signal });
       this.#keep(key, process);

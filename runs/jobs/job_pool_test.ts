@@ -10,7 +10,7 @@ const CLI = new URL("../../cli.ts", import.meta.url).href;
 
 type Spec = JobSpec<JobTypes["check_dataset"]["request"]>;
 
-/** A pool whose job `check_dataset` has other limits or reads. */
+/** A pool whose job `check_dataset` has other limits or permissions. */
 async function withPool(
   change: Partial<Spec>,
   body: (pool: JobPool) => Promise<void>,
@@ -140,10 +140,32 @@ Deno.test({
   ...sanitize,
   fn: () =>
     withRows('{"text":"a"}', async (path) => {
-      const elsewhere = { reads: () => ["/nonexistent"] };
+      const elsewhere = { needs: () => [{ read: ["/nonexistent"] }] };
       await withPool(elsewhere, async (pool) => {
         await assert.rejects(check(pool, path), { code: "internal", message: /Requires read access to/ });
       });
+    }),
+});
+
+Deno.test({
+  name: "a job may also do what its world needs to list its tools",
+  ...sanitize,
+  fn: () =>
+    withFolder(async (folder) => {
+      const entry = `${folder}/entry.ts`;
+      // Answers what it may do, and what a program that it runs prints.
+      await Deno.writeTextFile(
+        entry,
+        `for await (const _line of Deno.stdin.readable) {
+           const { state } = Deno.permissions.querySync({ name: "write" });
+           const { stdout } = new Deno.Command("echo", { args: ["tools"] }).outputSync();
+           console.log(JSON.stringify({ answer: [state, new TextDecoder().decode(stdout)] }));
+         }`,
+      );
+      const needs: Spec["needs"] = ({ path }) => [{ read: [path] }, { run: ["echo"] }];
+      await withPool({ needs }, async (pool) => {
+        assert.deepEqual(await check(pool, folder), ["prompt", "tools\n"]);
+      }, `file://${entry}`);
     }),
 });
 

@@ -1,8 +1,8 @@
 /** The server's side of a child process that answers jobs, one at a time, as JSON lines. */
 
-import { dirname } from "node:path";
 import { entryFlags } from "../../core/deno_flags.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import { permissionFlags, type PermissionNeeds } from "../../core/permissions.ts";
 import { JOB_COMMAND } from "./job_command.ts";
 import type { JobLimits, JobName } from "./job_table.ts";
 
@@ -27,29 +27,22 @@ export type JobAnswerLine = { answer: unknown } | { error: ErrorRecord };
 export interface JobProcessOptions {
   /** The program's entry file. */
   entry_url: string;
-  /** The files and folders that it may read. */
-  reads: readonly string[];
+  needs: readonly PermissionNeeds[];
   memory_bytes: number;
-}
-
-/** The path to grant. Deno's flag cannot express a comma, so a path with one is replaced by its nearest folder without. */
-function grantable(path: string): string {
-  return path.includes(",") ? grantable(dirname(path)) : path;
 }
 
 /**
  * The command of a process. Its JavaScript heap may take half of the memory; the runtime and buffers need the rest. A
  * compiled program cannot narrow its permissions, and reads V8's flags from an environment variable.
  */
-function jobCommand({ entry_url, reads, memory_bytes }: JobProcessOptions): Deno.Command {
+function jobCommand({ entry_url, needs, memory_bytes }: JobProcessOptions): Deno.Command {
   const heap = `--max-old-space-size=${Math.floor(memory_bytes / 2 ** 21)}`;
   const pipes = { stdin: "piped", stdout: "piped", stderr: "piped" } as const;
   if (Deno.build.standalone) {
     return new Deno.Command(Deno.execPath(), { args: [JOB_COMMAND], env: { DENO_V8_FLAGS: heap }, ...pipes });
   }
-  const read = reads.length > 0 ? [`--allow-read=${reads.map(grantable).join(",")}`] : [];
   const common = ["--quiet", "--no-check", "--no-prompt", "--cached-only", ...entryFlags()];
-  const flags = [...common, `--v8-flags=${heap}`, ...read];
+  const flags = [...common, `--v8-flags=${heap}`, ...permissionFlags(needs)];
   return new Deno.Command(Deno.execPath(), { args: ["run", ...flags, entry_url, JOB_COMMAND], ...pipes });
 }
 

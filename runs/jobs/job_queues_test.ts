@@ -57,7 +57,10 @@ Deno.test(
       const large = Array.from({ length: JOB_QUEUES.uploads + 2 }, () => check(LARGE_UPLOAD_BYTES + 1));
       assert.equal(await check(LARGE_UPLOAD_BYTES), "check_dataset");
       assert.equal(await pool.run("find_models", { roots: [] }, never), "find_models");
-      assert.equal(await pool.run("plan_run", { files: [], fork: null } as never, never), "plan_run");
+      assert.equal(
+        await pool.run("plan_run", { files: [], fork: null, files_only: true } as never, never),
+        "plan_run",
+      );
       await go();
       assert.deepEqual(await Promise.all(large), large.map(() => "check_dataset"));
     }),

@@ -3,6 +3,7 @@
  * (`job_pool.ts`). A new job needs its types and its entry here, and its code in `job_work.ts`.
  */
 
+import type { PermissionNeeds } from "../../core/permissions.ts";
 import type { DatasetCheck, DatasetCheckRequest } from "../datasets/check_dataset.ts";
 import type { PreviewPage, PreviewRequest } from "../datasets/preview_rows.ts";
 import type { RowTokens, RowTokensRequest } from "../datasets/row_tokens.ts";
@@ -10,6 +11,7 @@ import type { TokenizeRequest, TokenizeSummary } from "../datasets/tokenize_data
 import type { ModelDescription, ModelsRequest } from "../models/describe_models.ts";
 import type { FoundModels, ModelRootsRequest } from "../models/find_models.ts";
 import type { PlanAnswer, PlanJobRequest } from "../plan/plan_request.ts";
+import { planNeeds } from "../plan/plan_needs.ts";
 import type { ServingPlan, ServingPlanRequest } from "../plan/plan_serving.ts";
 
 /** The check of an upload. */
@@ -59,8 +61,8 @@ export interface JobSpec<R> {
   /** Completes "Cannot …" in the refusal of a job that exceeds a limit. */
   doing: string;
   limits: JobLimits;
-  /** The files and folders that the process may read; it may do nothing else. */
-  reads(request: R): string[];
+  /** What the process may do: read the files of the request, and nothing else that is not named here. */
+  needs(request: R): PermissionNeeds[];
 }
 
 const GIB = 2 ** 30;
@@ -72,52 +74,52 @@ export const JOBS: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> } 
     doing: "check the rows",
     // The largest accepted file (4 GiB by default) at 2.3 MiB/s.
     limits: { seconds: 1800, memory_bytes: 2 * GIB },
-    reads: ({ path }) => [path],
+    needs: ({ path }) => [{ read: [path] }],
   },
   preview_rows: {
     queue: () => "views",
     doing: "read the rows",
     limits: { seconds: 60, memory_bytes: GIB },
-    reads: ({ path }) => [path],
+    needs: ({ path }) => [{ read: [path] }],
   },
   row_tokens: {
     queue: () => "views",
     doing: "tokenise the row",
     limits: { seconds: 60, memory_bytes: 2 * GIB },
-    reads: ({ path, model }) => [path, model.path],
+    needs: ({ path, model }) => [{ read: [path, model.path] }],
   },
   tokenize_dataset: {
     queue: () => "rows",
     doing: "tokenise the rows",
     // The job itself stops reading after TOKENIZE_SECONDS.
     limits: { seconds: 120, memory_bytes: 2 * GIB },
-    reads: ({ path, model }) => [path, model.path],
+    needs: ({ path, model }) => [{ read: [path, model.path] }],
   },
   find_models: {
     queue: () => "views",
     doing: "look for model files",
     // The job itself stops looking after FIND_SECONDS.
     limits: { seconds: 30, memory_bytes: GIB },
-    reads: ({ roots }) => [...roots],
+    needs: ({ roots }) => [{ read: roots }],
   },
   describe_models: {
     queue: () => "views",
     doing: "read the model file",
     limits: { seconds: 60, memory_bytes: 2 * GIB },
-    reads: ({ files }) => files.map(({ path }) => path),
+    needs: ({ files }) => [{ read: files.map(({ path }) => path) }],
   },
   plan_run: {
     queue: () => "rows",
     doing: "plan the run",
     // All rows of the data are read and rendered.
     limits: { seconds: 600, memory_bytes: 4 * GIB },
-    reads: ({ files, fork }) => [...files.map(({ path }) => path), ...(fork ? [fork.checkpoint] : [])],
+    needs: (request) => planNeeds(request),
   },
   plan_serving: {
     queue: () => "views",
     doing: "plan the memory for serving",
     limits: { seconds: 60, memory_bytes: 2 * GIB },
-    reads: ({ demand }) => [demand.path],
+    needs: ({ demand }) => [{ read: [demand.path] }],
   },
 };
 

@@ -15,7 +15,12 @@ const task = (id: string) => JSON.stringify({ id, user: "Do it.", metadata: { en
 /** The scenarios of a run with a tool host beside its environment; the host is returned with them. */
 function readWith(options: FakeToolHostOptions) {
   const host = fakeToolHost({ name: "the host clock", ...options });
-  const kind: BuiltToolHost = { applies: () => true, open: () => [host], needs: () => ({}) };
+  const kind: BuiltToolHost = {
+    applies: () => true,
+    open: () => [host],
+    needs: () => ({}),
+    listing_needs: () => ({}),
+  };
   const data = withFolder(async (root) => {
     const config = testConfig(root);
     config.model.path = path;

@@ -7,7 +7,9 @@ const TEXT = await Deno.readTextFile("examples/tiny_agent_grpo.toml");
 
 const needsOf = (request: object) =>
   permissionsFor(
-    planNeeds({ text: TEXT, files: [], fork: null, files_only: false, ...request } as PlanJobRequest),
+    planNeeds(
+      { text: TEXT, files: [], fork: null, files_only: false, ...request } as object as PlanJobRequest,
+    ),
   );
 
 Deno.test("a plan reads the request's files and the parent's checkpoint; tools of this program need nothing more", () => {

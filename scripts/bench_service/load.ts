@@ -12,8 +12,8 @@ export interface LoadResult {
   max: number;
 }
 
-/** Requests of the first second open connections and are compiled; they are not counted. */
-const WARM_UP_SECONDS = 1;
+/** In the first seconds connections open and code is compiled, on both sides; these requests are not counted. */
+const WARM_UP_SECONDS = 5;
 
 /** How many requests may wait for an answer; a request that is due then waits in line, and its time runs. */
 const CONNECTIONS = 64;

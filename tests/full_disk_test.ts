@@ -7,7 +7,7 @@ import { systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { checkDataset } from "../runs/datasets/check_dataset.ts";
 import { DatasetStore } from "../runs/datasets/dataset_store.ts";
-import { loggedEvents, openGate, TestFleet, untilWaiting } from "../runs/fleet/fleet_testing.ts";
+import { loggedEvents, openGate, TestFleet } from "../runs/fleet/fleet_testing.ts";
 import { MORE, startTestRun, type TestRunOptions } from "../runs/run_fake.ts";
 import { testApp } from "../server/app_testing.ts";
 import { openDatabase } from "../server/store/database.ts";
@@ -204,7 +204,7 @@ if (DISK === undefined) {
       const { app, send, logged } = testApp({ toml, fleet, changes: test.relayed, database });
       const run = await test.create({ gate, updates: 3 }), path = `/v1/runs/${run.id}`;
       await openGate(gate, 1);
-      await untilWaiting(gate, 2);
+      await test.untilTraining(run, gate, 2);
       fill();
       const json = { "content-type": "application/json" };
       const rename = () => send(path, { method: "PATCH", headers: json, body: '{"name":"new"}' });

@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import { isNotBuilt, notBuiltPart } from "../config/check/not_built.ts";
-import { openGate, TestFleet, untilWaiting } from "../runs/fleet/fleet_testing.ts";
+import { openGate, TestFleet } from "../runs/fleet/fleet_testing.ts";
 import { WARNING_CODES, type WarningCode } from "../runs/record/warning.ts";
 import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
 import { ALL_PROBLEM_TYPES, PROBLEM_CODES, PROBLEM_TYPES } from "../server/http/problem_types.ts";
@@ -35,7 +35,7 @@ const withPlace = (body: (place: Place) => Promise<void>) =>
         await fleet.until(ended, "completed");
         await fleet.fleet.idle(ended.id);
         const live = await fleet.create({ updates: 1, gate, hang: 20 });
-        await untilWaiting(gate, 1);
+        await fleet.untilTraining(live, gate, 1);
         const paths = { ended: `/v1/runs/${ended.id}`, live: `/v1/runs/${live.id}` };
         await body({ ...app, fleet, ...paths }).finally(() => openGate(gate, 1));
         await fleet.until(live, "completed");

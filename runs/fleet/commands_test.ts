@@ -7,7 +7,7 @@ import { testConfig } from "../config_testing.ts";
 import { DirectoryLock } from "../directory/directory_lock.ts";
 import { IdleRun } from "../directory/idle_run.ts";
 import type { RunEvent } from "../record/event.ts";
-import { loggedEvents, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
+import { loggedEvents, openGate, TestFleet, withFleet } from "./fleet_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -139,7 +139,7 @@ Deno.test("the log has every cancel once, before the state that follows", strict
     const running = await fleet.create({ gate }), queued = await fleet.create({ gate });
     await runs.command(queued.id, CANCEL);
     assert.deepEqual(eventNames(await loggedEvents(queued)), ["queued", LOGGED_CANCEL, "cancelled", "end"]);
-    await untilWaiting(gate, 1);
+    await fleet.untilTraining(running, gate, 1);
     await runs.command(running.id, CANCEL);
     await fleet.until(running, "stopping");
     await runs.command(running.id, KILL);

@@ -5,7 +5,7 @@ import { withFolder } from "../../tests/folder.ts";
 import { DirectoryLock } from "../directory/directory_lock.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import type { RunEvent } from "../record/event.ts";
-import { loggedEvents, openGate, TestFleet, untilWaiting, withFleet } from "./fleet_testing.ts";
+import { loggedEvents, openGate, TestFleet, withFleet } from "./fleet_testing.ts";
 import { ManagedRun } from "./managed_run.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -238,7 +238,7 @@ Deno.test("cancel ends a run in every state", strict, async () => {
     const running = await fleet.create({ gate }), queued = await fleet.create({ gate });
     assert.equal(await runs.command(queued.id, cancel), "now");
     assert.equal(queued.record.state, "cancelled");
-    await untilWaiting(gate, 1);
+    await fleet.untilTraining(running, gate, 1);
     assert.equal(await runs.command(running.id, cancel), "boundary");
     await fleet.until(running, "stopping");
     assert.equal(await runs.command(running.id, kill), "now");

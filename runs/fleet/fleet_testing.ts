@@ -100,6 +100,15 @@ export class TestFleet {
     await this.untilTrue(() => states.includes(run.record.state));
   }
 
+  /**
+   * Resolves when a run of a gate is in an update, where it takes no command before the gate opens, and its fleet knows
+   * that it is running: until then a cancel kills it.
+   */
+  async untilTraining(run: ManagedRun, gate: string, update: number): Promise<void> {
+    await untilWaiting(gate, update);
+    await this.until(run, "running");
+  }
+
   /** Resolves when a condition holds after some change. */
   async untilTrue(condition: () => boolean): Promise<void> {
     while (!condition()) await this.#changed.promise;
@@ -166,7 +175,7 @@ export function loggedEvents(run: ManagedRun): Promise<RunEvent[]> {
   return Array.fromAsync(readEvents(run.eventsPath));
 }
 
-/** Resolves when a run of a gate is in an update: it takes no command before the gate opens. */
+/** Resolves when a run of a gate is in an update. Its fleet may not have read its events yet. */
 export function untilWaiting(gate: string, update: number): Promise<void> {
   return untilThere(`${gate}/${update}.waits`);
 }

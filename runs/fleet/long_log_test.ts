@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { withFolder } from "../../tests/folder.ts";
-import { openGate, TestFleet, untilWaiting } from "./fleet_testing.ts";
+import { openGate, TestFleet } from "./fleet_testing.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -64,7 +64,7 @@ Deno.test("a command of a run without a process reads a long log once", strict, 
   await withFolder(async (folder) => {
     const first = await TestFleet.open({ folder }), gate = `${folder}/gate`;
     const run = await first.create({ updates: 2, gate });
-    await untilWaiting(gate, 1);
+    await first.untilTraining(run, gate, 1);
     await first.fleet.command(run.id, { command: "pause" });
     await openGate(gate, 1);
     await first.until(run, "paused");

@@ -6,7 +6,7 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
 import type { FleetChange } from "../../runs/fleet/run_lifecycle.ts";
 import { openDatabase } from "../store/database.ts";
-import { openGate, TestFleet, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
+import { openGate, TestFleet } from "../../runs/fleet/fleet_testing.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { listen } from "./listen.ts";
 
@@ -30,7 +30,7 @@ Deno.test(
         ...{ fleet: fleet.fleet, changes: fleet.relayed },
       }, { close_grace_ms: 60_000 });
       const run = await fleet.create({ gate });
-      await untilWaiting(gate, 1);
+      await fleet.untilTraining(run, gate, 1);
       const url = `http://${server.address}/v1`;
       const streams = await Promise.all([
         fetch(`${url}/runs/${run.id}/events`),

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { openGate, untilWaiting } from "../../runs/fleet/fleet_testing.ts";
+import { openGate } from "../../runs/fleet/fleet_testing.ts";
 import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { MAX_CHATS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -164,7 +164,7 @@ Deno.test(
       await script([{ prompt: "Hi", text: "Hello" }]);
       const gate = `${folder}/gate`, leaves = `${folder}/leaves`;
       const run = await live(gate, { leaves }), { id: model } = run;
-      await untilWaiting(gate, 1);
+      await fleet.untilTraining(run, gate, 1);
       assert.equal((await send(`/v1/runs/${model}/pause`, { method: "POST" })).status, 202);
       await fleet.until(run, "pausing");
       const refused = await send("/v1/chat/completions", post({ model, messages }));

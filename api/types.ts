@@ -475,7 +475,7 @@ export interface Generation {
   };
   /** The sampled tokens, with the one that ends the turn. */
   token_ids: number[];
-  /** Of each of these, by the distribution it was drawn from; with temperature 0, by that of temperature 1. */
+  /** Of each of these tokens, by the distribution it was sampled from; with temperature 0, by that of temperature 1. */
   logprobs: number[];
   /** stop: the model ended its turn; length: max_new_tokens or training.ctx did. */
   stop_reason: "stop" | "length";

@@ -168,7 +168,7 @@ export function addTrainCommand(program: Command, context: CliContext): void {
     .option("--force", "replace the output of an earlier run")
     .option("--json", "print the events as JSON lines")
     .option("--control", "read commands from standard input (JSON lines) and answer on standard output")
-    .addOption(new Option("--adopt <run>", "take up the run that a server prepared").hideHelp())
+    .addOption(new Option("--adopt <run>", "start or resume the run that a server prepared").hideHelp())
     .addOption(new Option("--learning-rate <lr>", "the rate that a command set, with --adopt").hideHelp())
     .action(async (path: string, overrides: string[], options: TrainOptions) => {
       try {

@@ -18,7 +18,7 @@ Deno.test("every name in the table is a key or a section of the schema", () => {
   }
 });
 
-Deno.test("sections whose keys have different effects are not in the table as a whole", () => {
+Deno.test("a section whose keys have different effects has no line of its own in the table", () => {
   for (const section of ["run", "training", "agent", "evaluation"]) {
     assert.equal(coveringName(`${section}.any`), null, section);
   }

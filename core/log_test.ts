@@ -27,7 +27,7 @@ function testLog(options: { level?: LogLevel; max_waiting_bytes?: number; fails?
   return { log, reader, lines };
 }
 
-Deno.test("a line is JSON with its time, written whole though the reader takes a few bytes at a time", async () => {
+Deno.test("a line is JSON with its time, complete also when the reader takes a few bytes at a time", async () => {
   const { log, reader, lines } = testLog();
   log.line({ level: "error", message: "two\nlines\u001b[31m \u202e é", size_bytes: 3 });
   const time = new Date(new ManualClock().wall_ms()).toISOString();

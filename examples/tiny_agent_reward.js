@@ -8,7 +8,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const { expected } = scenario.metadata;
   const calls = messages.flatMap(({ tool_calls }) => tool_calls ?? []);
   const right = state === expected ? 1 : commonPrefix(state ?? "", expected) / expected.length / 2;
-  // Half of the reward is for the whole text, and every call costs a little.
+  // Half of the reward is for the complete text, and every call costs a little.
   const reward = right - 0.01 * calls.length;
   const explanation = `the file has ${JSON.stringify(state)} after ${calls.length} calls`;
   console.log(JSON.stringify({ id, reward, explanation }));

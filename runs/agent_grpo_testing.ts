@@ -73,7 +73,7 @@ export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: T
     trained: () => of<TrainRequest>("train_step"),
     diverged: () => of<EngineMethods["divergence"]["request"]>("divergence"),
     scored: () => of<ScoreRequest>("score"),
-    drawn: () => of<EngineMethods["sequence_generate"]["request"]>("sequence_generate"),
+    generated: () => of<EngineMethods["sequence_generate"]["request"]>("sequence_generate"),
     order: () => requests.map(({ method }) => method).filter((method) => method !== "sequence_generate"),
   };
 }

@@ -98,7 +98,7 @@ function table(lines: readonly GridLine[]): string[] {
       "seed",
       ...updates.map((update) => `after ${update}`),
       "rise (95 % interval)",
-      "largest KL of a whole step",
+      "largest KL of a full step",
       "steps shortened",
       "most malformed calls",
     ]),

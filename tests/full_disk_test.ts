@@ -110,7 +110,7 @@ if (DISK === undefined) {
       const change: TestRunOptions["change"] = (config) => config.metrics.csv = csv;
       const run = await start({ root, more, change, refuse: fillAt("adapter_save", 1) });
       const message =
-        /metrics\.csv: no space is left.*The metrics are in .*events\.jsonl; the run, taken up with --resume, writes/;
+        /metrics\.csv: no space is left.*The metrics are in .*events\.jsonl; resume the run with --resume to write/;
       const drained = assert.rejects(Array.fromAsync(run.events), { code: "internal", message });
       await assert.rejects(run.ended, message);
       await drained;

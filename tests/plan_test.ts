@@ -139,7 +139,7 @@ Deno.test("a run that does not fit a device is refused with the contract's facts
   assert.match(refusal.message, /Not in this build: the optimiser in the host's memory/);
 });
 
-Deno.test("weights and adapters that a device cannot bind whole are planned in parts; another tensor is refused", async () => {
+Deno.test("weights and adapters that a device cannot bind in one piece are planned in parts; another tensor is refused", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/8b.gguf`, card = assumedGpu(), limit_bytes = 2 ** 27;
     await makeHeader(path);

@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { scenarioWith } from "./environment_contract.ts";
 import { DEFAULT_PROTECT, matchesGlob, protectGlobs } from "./protected_files.ts";
 
-Deno.test("globs match names anywhere and paths as a whole", () => {
+Deno.test("globs match names anywhere, and complete paths", () => {
   const cases: [string, string, boolean][] = [
     ["test_*", "test_a.py", true],
     ["test_*", "deep/er/test_a.py", true],
@@ -42,7 +42,7 @@ Deno.test("by default the files that the verify command names and the tests are 
   deepEqual(protectGlobs(scenarioWith({ files }), undefined), []);
 });
 
-Deno.test("a verify command names whole paths, from the root", () => {
+Deno.test("a verify command names complete paths, from the root", () => {
   const protects = (path: string, ...command: string[]) => {
     const scenario = scenarioWith({ files: { [path]: "" }, verify: { command } });
     return protectGlobs(scenario, undefined).length > DEFAULT_PROTECT.length;

@@ -39,7 +39,7 @@ Deno.test("the context is the smaller of 4096 and the model's, and bounds a traj
   assert.deepEqual(ctx(32_768), [4096, 4096, 4096]);
   assert.deepEqual(ctx(1024), [1024, 1024, 2048]);
   assert.equal(resolve("sft", "", { ...FACTS, context_length: 1024 }).training.batch_tokens, 4096);
-  assert.equal(resolve("agent_grpo").training.batch_tokens, undefined, "its steps are whole groups");
+  assert.equal(resolve("agent_grpo").training.batch_tokens, undefined, "its steps are complete groups");
   assert.deepEqual(ctx(1024, "training.ctx = 512\nagent.max_trajectory_tokens = 300"), [
     512,
     300,

@@ -191,7 +191,7 @@ gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => 
 });
 
 gpuTest(
-  "a weight in three parts gives the bits of a whole one, with the low-rank term and the residual",
+  "a weight in three parts gives the bits of one in a single part, with the low-rank term and the residual",
   async (gpu) => {
     const long = 2 * PART_ROWS + 32, sizes = { rows: 33, rank: 8, residual: true, name: "" };
     for (const orientation of ["nt", "nn"] as const) {

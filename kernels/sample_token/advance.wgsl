@@ -43,13 +43,13 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     out[plane + place] = NONE;
     return;
   }
-  let drawn = vec4<u32>(token[b]);
-  out[place] = drawn.x;
+  let sampled = vec4<u32>(token[b]);
+  out[place] = sampled.x;
   out[plane + place] = bitcast<u32>(logprob[b]);
   token_position[b] = position[b];
   position[b] += 1u;
   remaining[b] -= 1u;
-  if remaining[b] == 0u || any(drawn == stop_tokens[2u * b]) || any(drawn == stop_tokens[2u * b + 1u]) {
+  if remaining[b] == 0u || any(sampled == stop_tokens[2u * b]) || any(sampled == stop_tokens[2u * b + 1u]) {
     slots[b] = NONE;
   }
 }

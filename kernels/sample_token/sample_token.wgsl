@@ -37,7 +37,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   }
   let t = temperature[row];
   let inverse = 1.0 / select(t, 1.0, t == 0.0);
-  let drawn = u32(joined.w);
-  token[row] = drawn;
-  logprob[row] = (logits[row * params.vocabulary + drawn] * inverse - joined.x) - log(joined.y);
+  let sampled = u32(joined.w);
+  token[row] = sampled;
+  logprob[row] = (logits[row * params.vocabulary + sampled] * inverse - joined.x) - log(joined.y);
 }

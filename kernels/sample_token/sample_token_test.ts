@@ -14,7 +14,7 @@ function maskWords(allowed: ArrayLike<number>): Uint32Array {
 }
 
 /** Samples a token for each row; all rows have the same vocabulary, and either all or none have a mask and a cutoff. */
-async function draw(gpu: Gpu, rows: readonly SampleRow[]) {
+async function sampleRows(gpu: Gpu, rows: readonly SampleRow[]) {
   const count = rows.length, vocabulary = rows[0]!.logits.length;
   const logits = new Float32Array(count * vocabulary);
   rows.forEach((row, b) => logits.set(row.logits, b * vocabulary));
@@ -54,11 +54,11 @@ function normalRows(
 }
 
 async function expectReference(gpu: Gpu, rows: readonly SampleRow[]) {
-  const { token, logprob } = await draw(gpu, rows);
+  const { token, logprob } = await sampleRows(gpu, rows);
   const expected = rows.map(sampleRowReference);
   // Variates are accurate to 6e-4 (noise_test.ts): a closer decision may go either way.
   const clear = expected.map((row, b) => row.margin > 2e-3 ? b : -1).filter((b) => b >= 0);
-  assert.ok(clear.length > 0.9 * rows.length, `${clear.length} of ${rows.length} draws are no near ties`);
+  assert.ok(clear.length > 0.9 * rows.length, `${clear.length} of ${rows.length} samples are no near ties`);
   assert.deepEqual(clear.map((b) => token[b]), clear.map((b) => expected[b]!.token));
   const close = { relative: 2e-6, absolute: 4e-6 };
   expectClose(clear.map((b) => logprob[b]!), clear.map((b) => expected[b]!.logprob), close, "logprob");
@@ -113,25 +113,25 @@ gpuTest("temperature 0 takes the lowest id among equals", async (gpu) => {
       rng_key: rngKeyOf(b),
       position: 0,
     }));
-    const { token } = await draw(gpu, rows);
+    const { token } = await sampleRows(gpu, rows);
     assert.deepEqual([...token], ids.map((of) => Math.min(...of)));
   }
 });
 
 gpuTest("a sequence samples the same token in any batch and at any position in it", async (gpu) => {
   const rows = normalRows(70, 515);
-  const all = await draw(gpu, rows);
-  const turned = await draw(gpu, rows.toReversed());
+  const all = await sampleRows(gpu, rows);
+  const turned = await sampleRows(gpu, rows.toReversed());
   assert.deepEqual(turned.token.toReversed(), all.token);
   assert.deepEqual(turned.logprob.toReversed(), all.logprob);
-  const alone = await draw(gpu, [rows[69]!]);
+  const alone = await sampleRows(gpu, [rows[69]!]);
   assert.deepEqual([alone.token[0], alone.logprob[0]], [all.token[69], all.logprob[69]]);
 });
 
 gpuTest("the frequencies of a small vocabulary agree with the probabilities", async (gpu) => {
   const logits = Float64Array.of(0, 1, -1, 2.5, 0.5, -3, 1.5), count = 60_000, temperature = 1.25;
   for (const by of ["rng_key", "position"] as const) {
-    const { token } = await draw(
+    const { token } = await sampleRows(
       gpu,
       Array.from({ length: count }, (_, n) => ({
         logits,
@@ -153,21 +153,21 @@ gpuTest("the frequencies of a small vocabulary agree with the probabilities", as
 gpuTest("among 152,000 ids extremely improbable ones are never sampled", async (gpu) => {
   // All but the first eight have a probability of 1e-12, together 1.4e-7. Noise that reaches infinity, such as from a
   // uniform number that rounds to 1, would sample one of them every 200 times.
-  const vocabulary = 151_936, head = 8, draws = 1500, batch = 30;
+  const vocabulary = 151_936, head = 8, samples = 1500, batch = 30;
   const logits = new Float64Array(vocabulary).fill(Math.log(8e-12)).fill(0, 0, head);
   const rng_key = rngKeyOf(0);
   const seen = new Float64Array(head);
-  for (let start = 0; start < draws; start += batch) {
+  for (let start = 0; start < samples; start += batch) {
     const rows = Array.from(
       { length: batch },
       (_, b) => ({ logits, temperature: 1, rng_key, position: start + b }),
     );
-    for (const token of (await draw(gpu, rows)).token) {
-      assert.ok(token < head, `drew ${token}`);
+    for (const token of (await sampleRows(gpu, rows)).token) {
+      assert.ok(token < head, `sampled ${token}`);
       seen[token]!++;
     }
   }
-  const chiSquare = seen.reduce((sum, n) => sum + (n - draws / head) ** 2 / (draws / head), 0);
+  const chiSquare = seen.reduce((sum, n) => sum + (n - samples / head) ** 2 / (samples / head), 0);
   // 7 degrees of freedom: exceeds 29.9 for 1 of 10,000 seeds.
   assert.ok(chiSquare < 29.9, `chi-square ${chiSquare}`);
 });
@@ -179,11 +179,11 @@ gpuTest("in 10^6 samples the largest noise never selects an id of probability 5e
   // probable ids win 10^6 times, no id of probability 5e-12 or less can be sampled with these bits, from any
   // vocabulary. One of up to 1e-9 may be sampled once in 10^9 times, which the test of gumbel's precision at small bits
   // covers.
-  const streams = 1000, positions = 1000, probability = 5e-12, largest = 22.9, vocabulary = 12;
+  const rng_keys = 1000, positions = 1000, probability = 5e-12, largest = 22.9, vocabulary = 12;
   // The device's noise of id 8 may be lower than the reference's by this much, at the largest bits.
   const uncertainty = 0.05;
   let made = 0;
-  for (let n = 0; n < streams; n += 250) {
+  for (let n = 0; n < rng_keys; n += 250) {
     const count = 250 * positions, logits = new Float32Array(count * vocabulary).fill(-Infinity);
     const rng_key = new Uint32Array(2 * count), position = new Uint32Array(count);
     for (let b = 0; b < count; b++) {

@@ -54,7 +54,7 @@ for (const name of Object.keys(goldens) as WeightTypeName[]) {
     const given = { ids: [ids, [rows], "u32"], x: filled(NaN, rows, columns) } as const;
     const { x } = await run(gpu, given, (recorder, t, allocator) => {
       const table = createWeight(allocator, "test", { type: name, shape: [rows, columns] });
-      // In pieces, as a file is read; a piece begins at a whole word.
+      // In pieces, as a file is read; each piece begins at a multiple of 4 bytes.
       const first = Math.ceil(blocks.length / type.block_bytes / 3 / 2) * 2;
       writeWeight(allocator, table, blocks.subarray(0, first * type.block_bytes));
       writeWeight(allocator, table, blocks.subarray(first * type.block_bytes), first);

@@ -105,7 +105,7 @@ export class RunDirectory {
     }
   }
 
-  /** Takes up a run whose record and place a server has made. */
+  /** Opens the folder of a run whose record a server has written. */
   static async #adopt(options: OpenDirectoryOptions, id: string): Promise<RunDirectory> {
     const { config, mode } = options, path = config.run.directory;
     const locks = await takeLocks(config);
@@ -114,7 +114,7 @@ export class RunDirectory {
       if (record?.id !== id) {
         throw new ServiceError("conflict", `Cannot start ${id}: ${path} has ${record?.id ?? "no run"}`);
       }
-      // The server that started this process may be gone, and the next one may have taken up the run.
+      // The server that started this process may be gone, and the next one may have changed the run's state.
       if (record.state !== "starting") {
         throw new ServiceError("conflict", `Cannot start ${id}: it is ${record.state}`);
       }

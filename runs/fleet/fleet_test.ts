@@ -179,7 +179,7 @@ async function leftRun(folder: string): Promise<ManagedRun> {
   return run;
 }
 
-Deno.test("a run whose folder another process holds is taken up when that one has left", strict, async () => {
+Deno.test("a run is interrupted when another process releases its folder", strict, async () => {
   await withFolder(async (folder) => {
     const run = await leftRun(folder), lock = await DirectoryLock.take(run.directory);
     const second = await TestFleet.open({ folder, orphan_wait_ms: 0 });

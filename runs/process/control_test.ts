@@ -182,7 +182,7 @@ Deno.test("the log has no texts of requests", () => {
   }]);
 });
 
-Deno.test("lines arrive whole however the bytes are cut", async () => {
+Deno.test("lines arrive complete, wherever the bytes are cut", async () => {
   const bytes = new TextEncoder().encode('{"a":"é"}\n\n{"b":1}\nrest');
   for (let size = 1; size < bytes.length; size++) {
     const stream = ReadableStream.from((function* () {

@@ -27,7 +27,7 @@ export async function writeMetricsCsv(events_path: string, csv_path: string): Pr
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error;
     const message =
-      `${error.message}. The metrics are in ${events_path}; the run, taken up with --resume, writes the file`;
+      `${error.message}. The metrics are in ${events_path}; resume the run with --resume to write the file`;
     throw new ServiceError(error.code, message, error.details, { cause: error });
   }
 }

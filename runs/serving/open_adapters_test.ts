@@ -81,7 +81,7 @@ Deno.test(
 );
 
 Deno.test(
-  "a damaged adapter is not served, and is when it is whole again",
+  "a damaged adapter is not served until it is repaired",
   strict,
   () =>
     withFolder(async (folder) => {

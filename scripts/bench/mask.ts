@@ -54,7 +54,7 @@ export async function benchMask(context: BenchContext): Promise<void> {
   }
 }
 
-/** Microseconds of each token, as far as the text can be drawn. */
+/** Microseconds of each token, up to the first that the mask does not allow. */
 function timeMasks({ tokenizer, table }: WalkedVocabulary, { grammar, ids }: Instance): number[] {
   const mask = new GrammarMask(grammar, table, Math.ceil(tokenizer.size / 32)), times: number[] = [];
   for (const id of ids) {

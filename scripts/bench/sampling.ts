@@ -46,7 +46,7 @@ async function withSequences(
 }
 
 /** Samples for all sequences at once. @returns The number of sampled tokens. */
-async function drawAll(client: EngineClient, ids: readonly number[], max_tokens: number): Promise<number> {
+async function sampleAll(client: EngineClient, ids: readonly number[], max_tokens: number): Promise<number> {
   const counts = await Promise.all(ids.map(async (sequence, i) => {
     let count = 0;
     for await (
@@ -69,11 +69,11 @@ async function timePrefill(
   for (let i = 0; i < (quick ? 2 : 4); i++) {
     const start = performance.now();
     await withSequences(bench, { sequences, tokens, group: 1 }, async (ids) => {
-      await drawAll(client, ids, 1);
-      const drawn = performance.now();
-      await drawAll(client, ids, 1);
-      first = Math.min(first, drawn - start);
-      next = Math.min(next, performance.now() - drawn);
+      await sampleAll(client, ids, 1);
+      const middle = performance.now();
+      await sampleAll(client, ids, 1);
+      first = Math.min(first, middle - start);
+      next = Math.min(next, performance.now() - middle);
     });
   }
   const count = sequences * tokens, seconds = Math.max(first - next, 1e-3) / 1000;
@@ -90,12 +90,12 @@ async function timeDecode(bench: EngineBench, peaks: Peaks, batch: number): Prom
   const { decode_prompt: tokens, decode_group: group } = sizes;
   let rate = 0, counts: Awaited<ReturnType<typeof counted>> | null = null;
   await withSequences(bench, { sequences: batch, tokens, group }, async (ids) => {
-    await drawAll(client, ids, 1);
+    await sampleAll(client, ids, 1);
     counts = await counted(client, async () => {
       // Measured over the entire call: the engine shares this thread, so blocks arrive later than they end.
       const start = performance.now();
-      const drawn = await drawAll(client, ids, sizes.decode_tokens);
-      rate = drawn / ((performance.now() - start) / 1000);
+      const sampled = await sampleAll(client, ids, sizes.decode_tokens);
+      rate = sampled / ((performance.now() - start) / 1000);
     });
   });
   const { decode_steps, dispatches, readbacks, submits } = counts!;

@@ -64,7 +64,7 @@ Deno.test("the paths of a request are found at any depth, up to limits", () => {
   assert.deepEqual(pathsIn(deep), []);
 });
 
-Deno.test("the shortened paths are kept for the log, and a value is a path as a whole or not at all", () => {
+Deno.test("the shortened paths are kept for the log, and a value is one path or none", () => {
   const redactor = new Redactor(["/srv/my own"]);
   redactor.text("/srv/my own/a, /etc/b. GET /v1/runs, /etc/b");
   assert.deepEqual(redactor.found, ["/srv/my own/a", "/etc/b"]);

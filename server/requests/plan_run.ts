@@ -167,7 +167,7 @@ function placed(
 }
 
 /**
- * A path in the configuration of a folder: relative when both lie in `data_dir`, so that it can be moved as a whole.
+ * A path in the configuration of a folder: relative when both lie in `data_dir`, so that `data_dir` can be moved.
  *
  * @param at.data_dir Its real path; none when it does not exist.
  */

@@ -79,7 +79,7 @@ export const generationSchema = z.strictObject({
   token_ids: z.array(z.int()).meta({ description: "The sampled tokens, with the one that ends the turn." }),
   logprobs: z.array(z.number()).meta({
     description:
-      "Of each of these, by the distribution it was drawn from; with temperature 0, by that of temperature 1.",
+      "Of each of these tokens, by the distribution it was sampled from; with temperature 0, by that of temperature 1.",
   }),
   stop_reason: z.enum(["stop", "length"]).meta({
     description: "stop: the model ended its turn; length: max_new_tokens or training.ctx did.",

@@ -176,7 +176,7 @@ Deno.test({
   },
 });
 
-Deno.test("a range is 206 with its place, and anything else the whole", async () => {
+Deno.test("a range is 206 with its place, and anything else is 200 with the complete file", async () => {
   await withFolder(async (root) => {
     const run = storedRun(root, "test");
     await writeFiles(run.directory!, { "adapter.gguf": "0123456789" });

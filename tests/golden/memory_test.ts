@@ -68,7 +68,7 @@ gpuTest("allocated bytes grow linearly with the context from 512 to 8192", async
     const long = Array.from({ length: 1024 }, (_, i) => (7 * i) % 1024);
     const { staging: _, ...full } = await bytesAt(path, 1024, long);
     const { staging: __, ...empty } = measured[1]!;
-    deepEqual(full, empty, "a pass over the whole context allocates nothing more");
+    deepEqual(full, empty, "a pass over the full context allocates nothing more");
 
     // Between two lengths every component grows by a constant number of bytes per token.
     const [first, last] = [measured[0]!, measured.at(-1)!];

@@ -45,7 +45,7 @@ async function writeModels(mixed_path: string, widened_path: string): Promise<vo
 }
 
 /** Samples, then takes a training step. Returns the tokens with their log-probabilities, and the adapter's file. */
-async function drawAndTrain(path: string, adapter_path: string) {
+async function sampleAndTrain(path: string, adapter_path: string) {
   const engine = await openEngine(path), { client } = engine;
   try {
     const { ids } = (await readGolden()).prompts[0]!, sequence = client.newSequence();
@@ -71,8 +71,8 @@ async function drawAndTrain(path: string, adapter_path: string) {
 gpuTest("a model of mixed types gives the same bits as one with its values in f32", async () => {
   await withFolder(async (folder) => {
     await writeModels(`${folder}/mixed.gguf`, `${folder}/widened.gguf`);
-    const mixed = await drawAndTrain(`${folder}/mixed.gguf`, `${folder}/mixed_adapter.gguf`);
-    const widened = await drawAndTrain(`${folder}/widened.gguf`, `${folder}/widened_adapter.gguf`);
+    const mixed = await sampleAndTrain(`${folder}/mixed.gguf`, `${folder}/mixed_adapter.gguf`);
+    const widened = await sampleAndTrain(`${folder}/widened.gguf`, `${folder}/widened_adapter.gguf`);
     equal(mixed.tokens.length, 40);
     deepEqual(mixed.tokens, widened.tokens);
     deepEqual(mixed.logprobs, widened.logprobs);

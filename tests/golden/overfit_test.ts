@@ -126,7 +126,7 @@ async function stepPolicy(engine: TestedEngine, path: string): Promise<void> {
   for (const { ratios, clipped } of result.samples) {
     ok(
       ratios.every((ratio) => Math.abs(ratio - 1) < 1e-4),
-      "the sampler drew from the policy that is trained",
+      "the sampler used the policy that is trained",
     );
     ok(clipped.every((side) => side === 0));
   }

@@ -69,7 +69,7 @@ async function use(
   }
 }
 
-gpuTest("an adapter in parts learns, moves, measures and is stored like a whole one", async (gpu) => {
+gpuTest("an adapter in parts learns, moves, measures and is stored like any other", async (gpu) => {
   const path = await fixturePath("models/tinystories-656k-qwen2-f16.gguf");
   const both = async (max_grad_norm: number) => ({
     whole: await use(gpu, new Allocator(gpu.device), { path, max_grad_norm }),

@@ -78,7 +78,7 @@ async function sampleTokens(sampler: Sampler, adapter: DeviceAdapter, tokens: nu
   return { sampled, logprobs };
 }
 
-/** What a model whose weights are on this allocator draws, scores and learns, and how its weights lie there. */
+/** Samples, scores and takes a training step with a model whose weights are on this allocator. */
 async function use(gpu: Gpu, weights: Allocator, { file, tokens }: { file: GgufFile; tokens: number[] }) {
   const model = await fillModel(gpu, weights, { file, options: SIZES }),
     allocator = new Allocator(gpu.device);
@@ -110,7 +110,7 @@ async function use(gpu: Gpu, weights: Allocator, { file, tokens }: { file: GgufF
 
 for (const { name, from, value_bytes, splits_layers, bound } of CASES) {
   gpuTest(
-    `${name}: an embedding in three parts draws, scores and learns as a whole one`,
+    `${name}: an embedding in three parts samples, scores and learns as one in a single part`,
     async (gpu) => {
       using file = await openGguf(await fixturePath(`models/${from}`));
       const [rows, width] = file.tensor("token_embd.weight").shape as [number, number];

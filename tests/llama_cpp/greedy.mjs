@@ -26,7 +26,7 @@ const context = await model.createContext({
   ...(adapter_path ? { lora: { adapters: [{ filePath: adapter_path, scale: 1 }] } } : {}),
 });
 const sequence = context.getSequence();
-// The whole distribution of the next token, largest first.
+// The complete distribution of the next token, largest first.
 const distribution = {
   probabilities: true,
   options: { temperature: 1, topK: 0, topP: 1, minP: 0 },

@@ -44,7 +44,7 @@ const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> =
   "what is not possible is refused and the engine goes on": checkRefusals,
   "scored log-probabilities are the sampled ones": checkScore,
   "an adapter moves along the line from another": checkInterpolate,
-  "a divergence is over the whole vocabulary": checkDivergence,
+  "a divergence is over the entire vocabulary": checkDivergence,
   "a new adapter changes nothing, a step changes it, a live sequence forbids it": checkAdapters,
   "the SFT loss is the mean of -logp, and falls": checkSftLoss,
   "a weight is a factor of its token's loss": checkWeights,

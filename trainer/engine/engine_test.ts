@@ -145,7 +145,7 @@ gpuTest(
 testEngine("engine on the device", openEngine);
 
 gpuTest(
-  "sequences that begin alike share whole pages, run them once, and sample what they would alone",
+  "sequences that begin alike share complete pages, run them once, and sample what they would alone",
   async () => {
     const engine = await openEngine(), { client } = engine;
     try {

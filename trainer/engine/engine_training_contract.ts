@@ -101,7 +101,7 @@ export async function checkDivergence(engine: TestedEngine): Promise<void> {
     for (let i = 0; i < 3; i++) await step(engine, { adapter, samples, loss, optimizer });
     const [there, back] = [await diverge(null, adapter), await diverge(adapter, null)];
     ok(there.flat().every((kl) => kl > 0) && back.flat().every((kl) => kl > 0));
-    notDeepEqual(there, back, "which of the two drew makes a difference");
+    notDeepEqual(there, back, "the divergence is not symmetric");
     // With every id as the target after one context, the test has both distributions and computes their divergence.
     const context = someTokens(6, 11), vocabulary = engine.vocabulary;
     const every = Array.from(

@@ -11,14 +11,14 @@ const OPTIMIZER = {
   max_grad_norm: 0,
 };
 
-Deno.test("draws have the frequencies of their log-probabilities", () => {
+Deno.test("sampled tokens have the frequencies of their log-probabilities", () => {
   const model = new BigramModel(3), n = 3000, counts = [0, 0, 0];
   const sampling = { temperature: 1, top_p: 1, top_k: 0, mask: null };
   const logprobs = model.logprobs(null, 0);
   for (let i = 0; i < n; i++) counts[model.sample(logprobs, 1, { ...sampling, rng_key: [i, 1] })]!++;
   const p = [...logprobs].map(Math.exp);
   equal(Math.abs(p.reduce((a, b) => a + b) - 1) < 1e-12, true);
-  // Three standard deviations of a share of 3000 draws are below 0.028.
+  // Three standard deviations of a share of 3000 samples are below 0.028.
   counts.forEach((count, v) => ok(Math.abs(count / n - p[v]!) < 0.028, `${counts} ${p}`));
 });
 

@@ -40,7 +40,7 @@ const NOT_GENERATED: Readonly<Record<string, number>> = {
 };
 
 for (const name of ["ggml-vocab-gpt-2.gguf", "ggml-vocab-llama-spm.gguf", "vocab-qwen2.gguf"]) {
-  Deno.test(`what is drawn under the schemas of a public suite parses and satisfies them: ${name}`, async () => {
+  Deno.test(`random texts under the schemas of a public suite parse and satisfy them: ${name}`, async () => {
     const vocabulary = walkedVocabulary(await fixtureTokenizer(`tokenizers/${name}`)),
       suite = await maskBench();
     const refused: Record<string, string> = {}, not_generated: Record<string, number> = {};

@@ -1,4 +1,4 @@
-/** Random texts under a schema, and whether given values can be drawn, for tests and benches. */
+/** Random texts under a schema, and whether masks allow given values, for tests and benches. */
 
 import { ok } from "node:assert/strict";
 import type { Rng } from "../../core/random.ts";

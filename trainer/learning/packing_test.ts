@@ -82,7 +82,7 @@ Deno.test("a sample without a shared prompt stands alone, whatever its group's n
   deepEqual([...batch!.positions], [0, 1, 2, 2, 0, 1]);
 });
 
-Deno.test("a shared prompt runs once, but its last token once a member that trains the token behind it", () => {
+Deno.test("a shared prompt runs once, but its last token for each member if one of them trains the token after it", () => {
   const prompt = [1, 2, 3];
   const [batch] = pack([
     { tokens: [...prompt, 20, 21], trained: [3, 4], trajectory: 0, group: 9, prefix: 3 },

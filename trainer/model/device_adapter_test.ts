@@ -50,7 +50,7 @@ for (const { rank, targets } of CASES) {
     );
   });
 
-  Deno.test(`${name}: matrices of one input lie one behind the other, each where it can be bound`, () => {
+  Deno.test(`${name}: matrices of one input lie one after the other, each where it can be bound`, () => {
     equal(layout.padded_rank % 4, 0);
     layout.pairs.forEach((pairs, layer) => {
       deepEqual(Object.keys(pairs).sort(), [...targets].sort());

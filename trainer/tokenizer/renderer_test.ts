@@ -42,7 +42,7 @@ Deno.test("prompts have the golden ids", async () => {
   }
 });
 
-Deno.test("prompt, turns and suffixes make the ids of the whole conversation, for every trace", async () => {
+Deno.test("prompt, turns and suffixes make the ids of the complete conversation, for every trace", async () => {
   let turns = 0;
   for (const { messages, tools } of await readFixtureLines(TRACES)) {
     const options = { tools, variables: {} };

@@ -52,8 +52,8 @@ Deno.test("one step: every ratio is 1, the loss is divided once by trajectories 
   // All sampled tokens, and all rows of the step: a group's prompt counts once.
   const prompts = new Map(request!.samples.map((sample) => [sample.prefix_group, sample.prefix_length]));
   const rows = request!.samples.map(({ tokens, prefix_length }) => tokens.length - prefix_length);
-  const drawn = observed[0]!.groups.flatMap(({ members }) => members.map(actionTokens));
-  assert.equal(result.tokens, [...prompts.values(), ...rows, ...drawn].reduce((a, b) => a + b));
+  const sampled = observed[0]!.groups.flatMap(({ members }) => members.map(actionTokens));
+  assert.equal(result.tokens, [...prompts.values(), ...rows, ...sampled].reduce((a, b) => a + b));
   assert.equal(result.examples_seen, 2);
   assert.deepEqual(result.steps.map(({ step }) => step), [1]);
   const values = result.steps[0]!.values;
@@ -120,7 +120,7 @@ for (const truncation of ["drop", "min_reward"] as const) {
   });
 }
 
-Deno.test("several steps: groups are split whole, rescored before the first step, and learned once an epoch", async () => {
+Deno.test("several steps: a group's members share a step, are rescored before the first one, and are learned once an epoch", async () => {
   const { run, trained, scored, order, observed } = await grpo({
     scenarios_per_update: 4,
     optimizer_steps_per_update: 2,
@@ -248,9 +248,9 @@ for (const epochs_per_update of [1, 2]) {
     for (const { samples } of trained()) {
       assert.ok(samples.length > 0);
       for (const sample of samples) {
-        const drawn = Float32Array.from(sampledOf(observed[0]!.groups, sample));
-        assert.ok(drawn.every((logprob) => logprob < 0));
-        equalLists(atMask(sample, sample.old_logprobs!), drawn, 0);
+        const sampled = Float32Array.from(sampledOf(observed[0]!.groups, sample));
+        assert.ok(sampled.every((logprob) => logprob < 0));
+        equalLists(atMask(sample, sample.old_logprobs!), sampled, 0);
       }
     }
     assert.ok(Math.abs(steps[0]!.values["ratio/mean"]! - 1) < 1e-6, "no step has moved the policy yet");
@@ -334,19 +334,19 @@ Deno.test("an update is a function of its number and of the examples seen before
 });
 
 Deno.test("samples depend on the run's seed and on the update", async () => {
-  const streams: string[][] = [];
+  const rng_keys: string[][] = [];
   for (const [seed, update] of [[7, 1], [7, 1], [8, 1], [7, 2]] as const) {
     // All scenarios are used, whatever the seed and the update.
-    const { run, drawn, config } = await grpo({ scenarios_per_update: 5 });
+    const { run, generated, config } = await grpo({ scenarios_per_update: 5 });
     config.run.seed = seed;
     await run(update);
-    streams.push(drawn().map(({ sampling }) => sampling.rng_key.join()).toSorted());
+    rng_keys.push(generated().map(({ sampling }) => sampling.rng_key.join()).toSorted());
   }
-  const [once, again, other_seed, other_update] = streams;
+  const [once, again, other_seed, other_update] = rng_keys;
   assert.equal(once!.length, 5 * 4);
   assert.deepEqual(again, once);
   for (const other of [other_seed!, other_update!]) {
-    assert.deepEqual(other.filter((s) => once!.includes(s)), []);
+    assert.deepEqual(other.filter((key) => once!.includes(key)), []);
   }
 });
 

@@ -74,7 +74,7 @@ for (const loss of PREFERENCE_LOSS_NAMES) {
     assert.ok(after.loss! < before.loss!);
     assert.equal(after.values!["eval/accuracy"], 1);
     assert.deepEqual(after.rows, { n: 2, truncated: 0 });
-    assert.deepEqual(await preference.evaluate({ adapter: "policy", signal }), after, "nothing is drawn");
+    assert.deepEqual(await preference.evaluate({ adapter: "policy", signal }), after, "nothing is sampled");
   });
 }
 

@@ -19,7 +19,7 @@ export class ScenarioDraws {
   ) {
     const { count, per_update } = options;
     assert(per_update <= count, `${per_update} scenarios of ${count} in an update`);
-    assert(examples_seen % per_update === 0, `${examples_seen} scenarios drawn, ${per_update} at a time`);
+    assert(examples_seen % per_update === 0, `${examples_seen} examples seen, ${per_update} in an update`);
     while (this.#examples_seen < examples_seen) this.next();
   }
 

@@ -93,7 +93,7 @@ Deno.test({
   },
 });
 
-Deno.test("the pre-tokenizer says whether whole words are taken and a begin token is added", async () => {
+Deno.test("the pre-tokenizer says whether complete words are taken and a begin token is added", async () => {
   const of = async (pre: string, keys: Record<string, GgufValue> = {}) => {
     const tokenizer = await readVocabularyOf(small, { pre: text(pre) }, keys);
     return [tokenizer.encode("abc", { special: false }), tokenizer.adds_bos];

@@ -18,7 +18,7 @@ export const CHECKPOINT_FORMAT_VERSION = 4;
 export const STATE_FILE = "state.json";
 const NAME = /^update_\d{6,}$/;
 
-/** What a crash leaves of a checkpoint. Earlier builds write the second form. */
+/** A checkpoint that a crash left incomplete or replaced, with or without `svc-` in its name. */
 const LEFTOVER = /^\.(?:svc-(partial|replaced)-(update_\d{6,})|(update_\d{6,})\.(partial|replaced))$/;
 
 /** Attempts at one scenario in one update. */

@@ -141,7 +141,7 @@ Deno.test("an engine that fails during writing leaves no checkpoint", strict, as
 
 Deno.test("a crash between the two renames brings the old one back", strict, async () => {
   await withRoot(async (root) => {
-    // The second names are those of earlier builds.
+    // The second names have no `svc-`.
     for (
       const [replaced, partial] of [
         [".svc-replaced-update_000004", ".svc-partial-update_000004"],

@@ -42,7 +42,7 @@ const REMOVED = ".svc-removed";
 export const RUN_NAMES =
   /^((\.svc-partial-)?(run\.json|config\.toml)|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.svc-(replaced|removed))$/;
 
-/** All names that a run uses in the folder of its checkpoints; the last two are those of earlier builds. */
+/** All names of a run in the folder of its checkpoints; those without `svc-` are also incomplete or replaced ones. */
 export const CHECKPOINT_NAMES =
   /^(update_\d{6,}|\.svc-(partial|replaced)-update_\d{6,}|\.update_\d{6,}\.(partial|replaced))$/;
 

@@ -26,13 +26,13 @@ export interface ConfiguredWorld {
   environments: EnvironmentFactory;
   /** In order: the first that grades a group is its only source of rewards. */
   graders: readonly Grader[];
-  /** What the programs of graders say to people, for the run's log; ends when the world closes. */
+  /** Messages of graders' programs, for the run's log; ends when the world closes. */
   messages: AsyncIterable<string>;
   /** Releases what the attempts share. Never throws; a second call does nothing. */
   close(): Promise<void>;
 }
 
-/** What environments need besides the configuration. */
+/** Options of a world besides the configuration. */
 export interface WorldOptions {
   clock: Clock;
   /** The folder for workspaces; absent: the system's folder of temporary files. */
@@ -168,9 +168,9 @@ const commandNeeds = (_section: unknown, { workspaces }: { workspaces: string })
 /** A kind of environment. */
 interface BuiltEnvironment {
   open(section: EnvironmentConfig, options: WorldOptions): EnvironmentFactory;
-  /** What attempts need. */
+  /** The permissions that attempts need. */
   needs(section: EnvironmentConfig, options: { workspaces: string }): PermissionNeeds;
-  /** What the list of its tools needs. */
+  /** The permissions that listing its tools needs. */
   listing_needs(section: EnvironmentConfig): PermissionNeeds;
 }
 
@@ -202,9 +202,9 @@ export interface BuiltToolHost {
   applies(agent: AgentConfig): boolean;
   /** Makes the hosts; they start with their first use. */
   open(agent: AgentConfig, options: WorldOptions): readonly ToolHostFactory[];
-  /** What attempts need. */
+  /** The permissions that attempts need. */
   needs(agent: AgentConfig, options: { workspaces: string }): PermissionNeeds;
-  /** What the list of its tools needs. */
+  /** The permissions that listing its tools needs. */
   listing_needs(agent: AgentConfig): PermissionNeeds;
 }
 

@@ -27,7 +27,7 @@ export interface ProblemError {
 }
 
 export interface InsufficientMemory {
-  /** What exceeds the budgets; 0 when a single tensor is too large for the device. */
+  /** The bytes above the budgets; 0 when a single tensor is too large for the device. */
   overflow_bytes: number;
   /** 0 when the device does not tell the size of its memory: nothing is compared with it then. */
   vram_budget_bytes: number;
@@ -210,7 +210,7 @@ export interface TemplateProbe {
   tool_call_round_trip: boolean;
   /** The token that ends a turn; null when a model could never learn to stop. */
   turn_end: string | null;
-  /** What the template failed to render. */
+  /** The failures of the template. */
   problems: string[];
 }
 
@@ -240,7 +240,7 @@ export interface Recipe {
   };
   /** Further keys of the configuration by dotted name, such as `training.lr`. */
   params?: Record<string, unknown>;
-  /** What may degrade the result to make the run possible. */
+  /** Degradations of the result that are allowed, to make the run possible. */
   allow?: Array<"truncate_context" | "exceed_train_context">;
   /** How much memory the run may take, within the server's limits. */
   limits?: {
@@ -253,7 +253,7 @@ export interface Recipe {
   name?: string;
 }
 
-/** What grades attempts, and their tools. */
+/** The sources of rewards for attempts, and the tools of attempts. */
 export interface Objective {
   /** The id of a reward in the server's catalogue; nothing else is accepted. */
   reward?: string | { [name: string]: unknown } | __schema0[];
@@ -299,7 +299,7 @@ export interface Fork {
   };
   /** Further keys of the configuration by dotted name, such as `training.lr`. */
   params?: Record<string, unknown>;
-  /** What may degrade the result to make the run possible. */
+  /** Degradations of the result that are allowed, to make the run possible. */
   allow?: Array<"truncate_context" | "exceed_train_context">;
   /** How much memory the run may take, within the server's limits. */
   limits?: {
@@ -487,7 +487,7 @@ export interface Generation {
 
 export interface Generate {
   messages: Message[];
-  /** What the model may call; nothing is executed. */
+  /** The tools that the model may call; none is executed. */
   tools?: Tool[];
   /** At most what training.ctx leaves. */
   max_new_tokens: number;
@@ -581,7 +581,7 @@ export interface RunHealth {
 export interface HealthRule {
   rule: string;
   level: "ok" | "warning" | "critical";
-  /** What the rule measures, after the newest update. */
+  /** The measure of the rule, after the newest update. */
   value: number;
   threshold: number;
   /** The update since which the rule is broken; null when it holds. Of a long run only the first 50 and the last 1000 updates, and all evaluations, are looked at. */
@@ -714,7 +714,7 @@ export interface Comparison {
     /** win: after is better. */
     outcome: "win" | "loss" | "tie";
   }>;
-  /** What limits the comparison. */
+  /** The limits of the comparison, in words. */
   note: string | null;
 }
 
@@ -1313,7 +1313,7 @@ export interface Artifact {
   /** The name under which a download is saved. */
   file_name: string;
   content_type: string;
-  /** What a download has now; a live run's files still grow. */
+  /** The size of a download now; a live run's files still grow. */
   size_bytes: number;
   modified_at: string;
 }
@@ -2878,7 +2878,7 @@ export interface Operations {
     };
     problems: "unauthorized" | "invalid-request" | "internal";
   };
-  /** What a type of problem means, for people; needs no token. */
+  /** The meaning of a type of problem, for people; needs no token. */
   get_problem_page: {
     method: "GET";
     path: "/problems/{kind}";

@@ -15,7 +15,7 @@ import { openScratchFolder } from "./scratch_folder.ts";
 /** The engine's name of the evaluated adapter. */
 const EVALUATED = "evaluated";
 
-/** What the evaluation's workers may access. */
+/** The configuration of an evaluation's workers, and the files and folders that they may access. */
 export interface EvaluationSession {
   config: ResolvedConfig;
   /** The folder for workspaces. */

@@ -68,7 +68,7 @@ function updatesText({ config: { training }, schedule: { updates } }: Plan): str
   return minutes === null ? String(updates) : `at most ${updates} ${minutes}`;
 }
 
-/** What a plan without a refusal says of the run. */
+/** The result of a plan without a refusal, in words. */
 function verdict({ memory }: Plan): string {
   return memory.vram_budget_bytes === null
     ? "the device can bind all tensors; whether its memory is large enough is not known"

@@ -16,7 +16,7 @@ export function svcArguments(): readonly string[] {
   return first === AS_SVC ? rest : ["server", ...Deno.args];
 }
 
-/** What starts the compiled program as `svc`. */
+/** The command that starts the compiled program as `svc`. */
 export function svcBinary(): readonly string[] {
   return isServerName(Deno.execPath()) ? [Deno.execPath(), AS_SVC] : [Deno.execPath()];
 }

@@ -36,7 +36,7 @@ export interface AlgorithmKeys {
 
 const HINT = "leave it out: held-out rows are scored, without attempts";
 
-/** What algorithms that learn from rows have in common. */
+/** The entries that algorithms which learn from rows have in common. */
 const ROWS = {
   updates_key: "training.updates",
   has_rollouts: false,
@@ -135,7 +135,7 @@ export const STARTER_ALGORITHM: AlgorithmName = "agent_grpo";
 /** A section that an algorithm has for its own. */
 export type AlgorithmSection = typeof ALGORITHM_KEYS[AlgorithmName]["section"];
 
-/** What the rows of data may be. */
+/** The kind of a row of data. */
 export type DataKind = typeof ALGORITHM_KEYS[AlgorithmName]["data"]["kind"];
 
 /** The kinds of data, each once, with the fields that tell a row of them. */
@@ -150,7 +150,7 @@ export const DATA_KEYS: readonly string[] = [
   "evaluation.data",
 ];
 
-/** What an algorithm says of its keys. */
+/** The entry of an algorithm. */
 export function algorithmKeys(algorithm: AlgorithmName): AlgorithmKeys & { section: AlgorithmSection } {
   return ALGORITHM_KEYS[algorithm];
 }

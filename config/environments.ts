@@ -1,4 +1,4 @@
-/** What the types of environments mean to the configuration. A new type has an entry here. */
+/** The types of environments: their keys, rules and programs. A new type has an entry here. */
 
 import type { EnvironmentConfig } from "./schema.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "./sections/environment.ts";
@@ -21,8 +21,9 @@ export interface EnvironmentKind {
   /** Whether it says itself which tools it has, so that no toolset need be named. */
   has_own_tools: boolean;
   /**
-   * Programs of the machine, of which it needs one; `svc doctor` looks for them. With any, `GET /v1/capabilities` also
-   * gives the reason why this build lacks the type. It does not look for the programs.
+   * Programs of the machine, of which an environment of this type needs one. `svc doctor` looks for them;
+   * `GET /v1/capabilities` does not. For a type with programs the route gives the reason why this build lacks it, for
+   * any other only whether this build has it.
    */
   programs: readonly string[];
   /** The rule between `type` and `keys` that an environment breaks; null when there is none. */

@@ -60,7 +60,7 @@ export interface MalformedCall {
   /** Position among all calls of the turn, including well-formed ones. */
   index: number;
   text: string;
-  /** What is wrong, for the model. */
+  /** The error, as a message for the model. */
   reason: string;
 }
 

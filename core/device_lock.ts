@@ -29,10 +29,10 @@ const LOOK_MS = 250;
 /** The most bytes of a file that are read. */
 const MAX_BYTES = 4096;
 
-/** What a process uses the device for. A run takes it from a process that serves a model; nobody else takes it. */
+/** The use of the device. A run takes it from a process that serves a model; no other use displaces another. */
 export type DeviceUse = "run" | "probe" | "serving";
 
-/** What a process says of itself when it takes a device. Plain data, to cross to a worker. */
+/** The process that takes a device, and its use of the device. Plain data, to cross to a worker. */
 export interface DeviceClaim {
   folder: string;
   /** Processes with the same owner share the device: a server lends it to its own. */

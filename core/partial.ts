@@ -5,7 +5,7 @@ import { ServiceError } from "./errors.ts";
 /** Another process may remove what is opened here; opening is then repeated, up to this often. */
 const MAX_TRIES = 10;
 
-/** How something is made where nothing is, opened where it is, and found empty. */
+/** How a partial file or folder is created, opened and recognised as empty. */
 interface PartialKind {
   make: (path: string) => Promise<Deno.FsFile | void>;
   isThis: (info: Deno.FileInfo) => boolean;

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 
 const KINDS = ["read", "write", "net", "env", "run", "ffi"] as const;
 
-/** What a part needs; true is all of a kind, an absent kind is none of it. */
+/** The permissions that a part needs: `true` permits all of a kind; an absent kind permits nothing. */
 export type PermissionNeeds = Readonly<Partial<Record<typeof KINDS[number], true | readonly string[]>>>;
 
 /** The permissions for all parts together, and nothing else. */

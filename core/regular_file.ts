@@ -59,7 +59,7 @@ export function asChecked(path: string, files: readonly CheckedFile[]): string |
   return files.find((file) => file.path === path) ?? path;
 }
 
-/** What is known of an open file. */
+/** The facts about an open file that identify its contents. */
 type FileFacts = Pick<Stats, "dev" | "ino" | "size" | "mtime">;
 
 /** The most bytes of one read of the system. */

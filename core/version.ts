@@ -3,7 +3,7 @@
 /** The version, as in the API. */
 export const VERSION = "0.1.0";
 
-/** What a bundled program knows of its making (scripts/bundle.ts writes it into the file). */
+/** The source of a bundled program (scripts/bundle.ts writes it into the file). */
 export interface Build {
   /** The commit, with `-dirty` when files were changed; null when it was not a git checkout. */
   commit: string | null;

@@ -13,7 +13,7 @@ export type WebGpuName = "auto" | WebGpuProviderName;
 
 /** An entry of {@link BUILT_WEBGPU_PROVIDERS}. */
 export interface BuiltWebGpuProvider {
-  /** What a thread that uses it may access. */
+  /** The permissions of a thread that uses it. */
   needs: PermissionNeeds;
   /** Environment variables with their values on Linux. A variable that is set already keeps its value. */
   linux_environment: Readonly<Record<string, string>>;
@@ -36,7 +36,7 @@ export type BuiltWebGpuName = keyof typeof BUILT_WEBGPU_PROVIDERS;
 /** The names of {@link BUILT_WEBGPU_PROVIDERS}, in its order. */
 export const BUILT_WEBGPU_NAMES = Object.keys(BUILT_WEBGPU_PROVIDERS) as BuiltWebGpuName[];
 
-/** What a thread that uses an implementation may access; nothing for one that `built` lacks, because no thread can. */
+/** The permissions of a thread that uses an implementation; none if `built` lacks it, because no thread can use it. */
 export function webGpuNeeds(
   name: WebGpuName,
   built: WebGpuTable = BUILT_WEBGPU_PROVIDERS,

@@ -344,7 +344,7 @@ export class App {
   }
 }
 
-/** What is sent besides the status. */
+/** The headers and the body of an answer. */
 interface Content {
   headers: Headers;
   body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array<ArrayBuffer>> | null;

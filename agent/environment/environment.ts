@@ -36,7 +36,7 @@ export type Coverage = "all" | "some" | "none";
 
 /** A catalogue that scenarios may have. */
 export interface OfferedCatalog extends ToolCatalog {
-  /** Scenarios have it that do not name another. */
+  /** Used by scenarios that name no toolset. */
   is_default: boolean;
 }
 
@@ -44,7 +44,7 @@ export interface OfferedCatalog extends ToolCatalog {
 export interface EnvironmentFactory {
   /** The limit of a tool call, also for a tool that ignores its signal. */
   readonly call_timeout_ms: number;
-  /** What makes an ungraded scenario gradable, as the advice of a refusal, such as `give it metadata.env.verify`. */
+  /** How to make an ungraded scenario gradable, as the advice of a refusal, such as `give it metadata.env.verify`. */
   readonly grading_advice: string;
   /**
    * The tools of a scenario.

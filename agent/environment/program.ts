@@ -10,7 +10,7 @@ const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 export interface ProgramOptions {
   /** The program and its arguments. */
   argv: readonly string[];
-  /** What errors call it. */
+  /** Its name in errors. */
   name: string;
   /** Its working folder. */
   cwd: string;

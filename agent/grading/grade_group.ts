@@ -11,7 +11,7 @@ import { isComplete, type Trajectory } from "../trajectory/trajectory.ts";
 import type { Grade, Grader, GroupGrades, Inspection, OpenAttempt } from "./grader.ts";
 import { addMeasures } from "./measures.ts";
 
-/** What each grader found in an attempt's environment; passed to its `grade`. */
+/** The evidence that each grader found in an attempt's environment; passed to its `grade`. */
 export type EvidenceByGrader = ReadonlyMap<Grader, unknown>;
 
 /** The graders that may grade a scenario's groups: up to the first that grades all of them. */

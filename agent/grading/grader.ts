@@ -38,7 +38,7 @@ export interface AttemptedGroup<Evidence = unknown> {
 export interface Grade {
   /** Finite; 0 for nothing. */
   reward: number;
-  /** What the grader says of the attempt; absent: only the reward. */
+  /** The grader's score and explanation; absent: it gives only the reward. */
   assessment?: Assessment;
 }
 
@@ -47,14 +47,14 @@ export interface GroupGrades {
   grades: readonly Grade[];
   /** False when the same attempts may get other grades next time, as from a hosted service. */
   deterministic: boolean;
-  /** What it measured of the group, such as the tokens that it used: metrics `<grader>/<name>` of the update. */
+  /** The grader's own measures of the group, such as its tokens: metrics `<grader>/<name>` of the update. */
   measures?: Readonly<Record<string, Measure>>;
 }
 
 /**
- * What can be measured of any grader, as metrics `<grader>/<name>`. `failed_fraction`: the share of the groups for it to
- * which it gave no usable answer; `degenerate_group_fraction`: the share of those that it graded whose attempts all have
- * the same score.
+ * Measures that any grader can have, as metrics `<grader>/<name>`. `failed_fraction`: groups without a usable answer ÷
+ * groups that the grader was asked about; `degenerate_group_fraction`: groups whose attempts all have the same score ÷
+ * groups that it graded.
  */
 export type SharedMeasure = "failed_fraction" | "degenerate_group_fraction";
 
@@ -66,7 +66,7 @@ export interface Grader<Evidence = unknown> {
   readonly source: RewardSource;
   /** Whether evaluations ask it: true for a verification, whose grades are facts about the task. */
   readonly grades_evaluations: boolean;
-  /** What is measured of it besides what it measures itself. */
+  /** The shared measures that apply to this grader. */
   readonly shared_measures: readonly SharedMeasure[];
   /** Which groups of a scenario it grades. */
   coverage(scenario: Scenario): Coverage;

@@ -1,4 +1,4 @@
-/** What is measured of the graders that grade groups. */
+/** Measures of graders: the shared ones, and those that a grader returns. */
 
 import { assert } from "../../core/errors.ts";
 import type { Group, Measure } from "../trajectory/group.ts";
@@ -16,8 +16,8 @@ const SHARED_MEASURES: Readonly<
 };
 
 /**
- * Adds to a group what its grader measured, and what is measured of the grader: the measures that it shares with
- * others. A group without completed attempts has none of the latter.
+ * Adds its grader's measures to a group: those that the grader returned, and the shared ones that apply to it. A group
+ * without completed attempts gets no shared ones.
  *
  * @param answer Null when the grader gave no usable answer.
  */

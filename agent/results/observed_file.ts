@@ -101,7 +101,7 @@ export async function readLine(file: Deno.FsFile, place: LinePlace & Partial<Sca
   }
 }
 
-/** What a line of an update's file is about. */
+/** The kind of a line in an update's file, and the group, member or part that it is about. */
 export interface LineHead {
   kind: "facts" | "texts" | "part";
   group: number;

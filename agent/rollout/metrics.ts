@@ -110,7 +110,7 @@ function groupMetrics(groups: readonly Group[]): NullableMetrics {
   };
 }
 
-/** What graders measured, over the groups that have the measure. */
+/** The measures of graders, each over the groups that have it. */
 function graderMetrics(groups: readonly Group[]): NullableMetrics {
   const measures = groups.flatMap((group) =>
     Object.entries(group.measures).map(([name, measure]) => ({ name, ...measure }))

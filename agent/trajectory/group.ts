@@ -35,7 +35,7 @@ export interface Group {
   prompt_messages: Message[];
   prompt_tokens: number[];
   graded_by: RewardSource | null;
-  /** What graders measured, by the name of the update's metric: `<grader>/<measure>`. */
+  /** The measures of graders, by the name of the update's metric: `<grader>/<measure>`. */
   measures: Record<string, Measure>;
   status: GroupStatus;
   /** All started members, in order, including lost ones. */

@@ -120,7 +120,7 @@ export interface TurnRecord {
   tools_ms: number;
 }
 
-/** What a grader besides the environment says of an attempt; a reward program's score is the reward. */
+/** The judgement of a grader other than the environment; a reward program's score is the reward. */
 export interface Assessment {
   score: number;
   explanation: string;

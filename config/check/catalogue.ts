@@ -48,7 +48,7 @@ export function applyCatalogue({ tree, floats }: TomlTree, catalogue: Catalogue)
 /** An entry of the catalogue. */
 type Entry = Catalogue[CatalogueList][number];
 
-/** What the operator declares in an entry. */
+/** The keys of an entry, without its id and its description. */
 function declaredKeys({ id: _, description: __, ...declared }: Entry): Table {
   return structuredClone(declared);
 }

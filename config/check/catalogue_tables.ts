@@ -48,14 +48,15 @@ export interface CatalogueTable {
   paths: Readonly<Record<string, string>>;
   /** The rules that an entry breaks besides its schema. */
   problems(entry: Entry): readonly EntryProblem[];
-  /** What an entry is, such as "a judge", and what all of them are. */
+  /** Names an entry in messages, with its article, such as "a judge". */
   noun: string;
+  /** Names several entries. */
   plural: string;
   /** The route that lists the entries. */
   route: string;
   /** The name of a listed entry in the API's description. */
   schema_name: string;
-  /** What the type of an entry can be. */
+  /** The possible types of an entry. */
   types: readonly [string, ...string[]];
   /** The type of an entry that breaks no rule. */
   typeOf(entry: Entry): string;
@@ -75,7 +76,7 @@ const mcpServerEntry = mcpServerSchema.extend({
 });
 const environmentEntry = environmentSchema.extend(about);
 
-/** What lists have in common whose entries have no paths and no rules besides their schema. */
+/** For lists whose entries have no paths, and no rules besides their schema. */
 const PLAIN = { paths: {}, problems: () => [] } as const;
 
 /** By the name of the list in the server's file. */
@@ -206,7 +207,7 @@ export function objectivePlaces(objective: RecipeObjective<unknown>): ObjectiveP
   });
 }
 
-/** The ids of an objective, without values that are none. */
+/** The ids of an objective, without values that are not ids. */
 export function objectiveIds(objective: RecipeObjective<unknown>): RecipeObjective<string> {
   const isId = (given: unknown) => typeof given === "string";
   const ids = TABLES.map(({ field, is_list }) => {

@@ -19,7 +19,7 @@ export interface CheckedTree {
   findings: Finding[];
 }
 
-/** What is not known of a tree. */
+/** The parts of a tree that are not known. */
 export interface UnknownParts {
   /** Keys whose values are not in the tree: rules that read them are left out. */
   unknown?: readonly Path[];

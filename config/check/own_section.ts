@@ -1,4 +1,4 @@
-/** What a configuration says in the section of its algorithm, and in other places that its algorithm decides. */
+/** The values in the section of a configuration's algorithm, and under other keys that the algorithm determines. */
 
 import { algorithmKeys, type AlgorithmSection } from "../algorithms.ts";
 import type { RunConfig } from "../schema.ts";

@@ -173,7 +173,7 @@ export function requestJsonSchema(): JsonSchemaTree {
   return schema;
 }
 
-/** Of the forms of a value only the id: the table is the operator's. */
+/** Keeps only the id form of a value; the table form is the operator's. */
 function keepIds(schema: JsonSchemaTree): void {
   const { anyOf, ...rest } = schema as JsonSchemaTree & { anyOf: JsonSchemaTree[] };
   const id = anyOf.find(({ type }) => type === "string");

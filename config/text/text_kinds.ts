@@ -8,7 +8,7 @@ export type TextKind = keyof typeof TEXTS;
 export const TEXTS = {
   /** Texts of clients, and a model's answers to them: they stay as they are. */
   data: { texts: "data" },
-  /** What tools and programs printed, and what a model made of it: only the server's own folders are taken out. */
+  /** Output of tools and programs, and a model's text about it: only the server's own folders are taken out. */
   printed: { texts: "printed" },
   /** A configuration, of which only the keys that hold paths have them. */
   config: { texts: "config" },

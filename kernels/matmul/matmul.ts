@@ -190,7 +190,7 @@ export function matmul(
   }
 }
 
-/** What is added to a product when it is stored. */
+/** The array that is added to a product when it is stored. */
 const Addend = { NONE: 0, RESIDUAL: 1, Y: 2 } as const;
 
 function expectLora(

@@ -14,7 +14,7 @@ import tilesNtWgsl from "./matmul_tiles_nt.wgsl" with { type: "text" };
 import operandF16Wgsl from "./operand_f16.wgsl" with { type: "text" };
 import operandF32Wgsl from "./operand_f32.wgsl" with { type: "text" };
 
-/** What is computed, as far as the text depends on it. */
+/** The properties of a product on which the text depends. */
 export interface MatmulKind {
   weight: WeightTypeName;
   /** `nt`: y = x · Wᵀ. `nn`: y = x · W. */

@@ -1,4 +1,4 @@
-/** What a type of weights declares; `table.ts` lists the types. */
+/** The interface of a type of weights; `table.ts` lists the types. */
 
 import type { WgslPart } from "../kernel.ts";
 import { bytesOf, type DType } from "../tensor.ts";

@@ -1,4 +1,4 @@
-/** What the rest of a run needs to know about an algorithm before anything starts. */
+/** The facts about an algorithm that the rest of a run needs before anything starts. */
 
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import type { Clock } from "../../core/clock.ts";

@@ -27,7 +27,7 @@ export function algorithmOf({ run }: Pick<RunConfig, "run">): AlgorithmDefinitio
   return DEFINITIONS[run.algorithm];
 }
 
-/** What the algorithms say that learn from rows of a kind. */
+/** How rows of a kind are checked and rendered. */
 export function rowsOfKind(kind: DataKind): RowKind {
   const algorithm = ALGORITHMS.find((name) => algorithmKeys(name).data.kind === kind);
   assert(algorithm, `an algorithm has data of the kind ${kind}`);

@@ -22,7 +22,7 @@ export interface RowSequence {
   trained: Uint8Array;
 }
 
-/** What {@link RowKind.render} needs besides the row. */
+/** The arguments of {@link RowKind.render} besides the row. */
 export interface RowRendering {
   /** The file's name in messages. */
   path: string;
@@ -30,7 +30,7 @@ export interface RowRendering {
   ctx: number;
 }
 
-/** What an algorithm says of the rows of its data. Two algorithms with rows of one kind share it. */
+/** How the rows of an algorithm's data are checked and rendered. Two algorithms with rows of one kind share it. */
 export interface RowKind {
   /** Makes the check of a file's rows, which it gets in order. The check throws `data_invalid` with file and line. */
   checker(): (row: Record<string, unknown>, place: RowPlace) => void;

@@ -9,7 +9,7 @@ import { type Metrics, stepMetrics } from "./step_metrics.ts";
 
 type StepRequest = EngineMethods["train_step"]["request"];
 
-/** What an update learns from. */
+/** An update on rows: the request of its step, and its own metrics. */
 export interface RowUpdate extends Pick<UpdateRequest, "update" | "examples_seen" | "signal"> {
   /** Rows of the step. */
   rows: number;

@@ -49,7 +49,7 @@ export function stepMetrics(facts: StepFacts): Metrics {
   };
 }
 
-/** What only a type of losses has. A preference loss is measured by its algorithm, which knows the pairs. */
+/** The metrics of a type of losses. A preference loss is measured by its algorithm, which knows the pairs. */
 function ofLossType({ result, samples, loss }: StepFacts, tokens: number): Metrics {
   switch (loss.type) {
     case "sft":

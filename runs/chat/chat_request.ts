@@ -5,7 +5,7 @@ import type { Message, ToolDefinition } from "../../core/chat.ts";
 /** The most answers to one request. */
 export const MAX_CHOICES = 8;
 
-/** What a client asks for, checked. */
+/** A client's request, checked. */
 export interface ChatRequest {
   messages: Message[];
   tools: ToolDefinition[];
@@ -40,7 +40,7 @@ export interface ChatCall {
   arguments: string;
 }
 
-/** What a client sees of a sampled token. */
+/** A sampled token as clients see it. */
 export interface ChatToken {
   text: string;
   bytes: number[];
@@ -48,7 +48,7 @@ export interface ChatToken {
   logprob: number;
 }
 
-/** What became certain of an answer since its last event. */
+/** The parts of an answer that became certain since its last event. */
 export interface ChatDelta {
   reasoning: string;
   content: string;

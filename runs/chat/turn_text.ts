@@ -87,7 +87,7 @@ export class TurnText {
     return this.#ended_by !== null;
   }
 
-  /** What ended the turn: a stop text, its first call, or the end of sampling; null before that. */
+  /** The reason why the turn ended: a stop text, its first call, or the end of sampling; null before that. */
   get ended_by(): "text" | "call" | "end" | null {
     return this.#ended_by;
   }

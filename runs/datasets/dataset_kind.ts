@@ -2,7 +2,7 @@
 
 import { DATA_KINDS, type DataKind } from "../../config/algorithms.ts";
 
-/** What the rows of a dataset may be: the data of an algorithm. */
+/** The kinds of rows that a dataset may have: the data of the algorithms. */
 export const DATASET_KINDS: readonly DataKind[] = DATA_KINDS.map(({ kind }) => kind);
 
 /** The kind whose fields a row has; the last one if it has those of several, null if it has those of none. */

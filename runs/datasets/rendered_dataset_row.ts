@@ -18,7 +18,7 @@ export interface ModelRequest {
   template_variables: Record<string, unknown>;
 }
 
-/** What {@link renderDatasetRow} needs besides the row. */
+/** The arguments of {@link renderDatasetRow} besides the row. */
 export interface RowRenderer {
   kind: DataKind;
   parts: ModelParts;

@@ -1,4 +1,4 @@
-/** What a fork inherits from its parent's checkpoint, and what it resets. */
+/** The first state of a fork: values from its parent's checkpoint, and values that it resets. */
 
 import { effectOf } from "../../config/key_effects.ts";
 import { ServiceError } from "../../core/errors.ts";

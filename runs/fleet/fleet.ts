@@ -41,7 +41,7 @@ export interface FleetOptions {
   orphan_wait_ms?: number | undefined;
 }
 
-/** What happens to a run that is created or resumed: it starts in a free slot, waits for one, or is refused. */
+/** Whether a run that is created or resumed starts in a free slot, waits for one, or is refused. */
 type Admission = "slot" | "queue" | "none";
 
 /**

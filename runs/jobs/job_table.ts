@@ -61,7 +61,7 @@ export interface JobSpec<R> {
   /** Completes "Cannot …" in the refusal of a job that exceeds a limit. */
   doing: string;
   limits: JobLimits;
-  /** What the process may do: read the files of the request, and nothing else that is not named here. */
+  /** The permissions of the process, which has no others; mostly to read the files of the request. */
   needs(request: R): PermissionNeeds[];
 }
 

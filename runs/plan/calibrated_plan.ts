@@ -4,7 +4,7 @@ import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { formatBytes } from "../../core/text.ts";
 import { isHostPost, memoryPosts, NAMED_POSTS, type Plan, UNKNOWN_BUDGET } from "./plan.ts";
 
-/** What was measured on the device. */
+/** Measurements on the device. */
 export interface Measured {
   seconds: number;
   /** The tokens of these seconds. */

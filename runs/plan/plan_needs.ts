@@ -1,4 +1,4 @@
-/** What the process that plans a request may do. */
+/** The permissions of the process that plans a request. */
 
 import { listingPermissions } from "../../agent/configured.ts";
 import { checkTree } from "../../config/check/check_tree.ts";

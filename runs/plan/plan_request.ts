@@ -87,7 +87,7 @@ export interface PlannedRequest {
   forbidden: readonly string[] | null;
 }
 
-/** `read`: nothing is wrong with the files, and no more was asked. */
+/** `read`: the request asked only for a check of its files, and it found no problem. */
 export type PlanAnswer = { planned: PlannedRequest } | { refused: PlanRefusal } | { read: true };
 
 /** Plans a request. Reads the model's header and the data. @throws Only what is a fault of this program. */
@@ -231,7 +231,7 @@ function problemsOf({ code, message, details }: ErrorRecord, key: string): PlanR
   }));
 }
 
-/** What a recipe asks for that only a degradation gives. */
+/** The refusal of a recipe that needs degradations which it does not allow. */
 function missingPermission(
   { training }: ResolvedConfig,
   { parts, data, allow }: { parts: ModelParts; data: AlgorithmData; allow: readonly Degradation[] },

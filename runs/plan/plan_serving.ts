@@ -15,7 +15,7 @@ import { exceededText, memoryMeta, type PlanTarget } from "./plan.ts";
 /** The most sequences that are sampled at once; every choice is one. As many adapters stay open. */
 export const SERVED_SEQUENCES = MAX_CHOICES;
 
-/** What a base is loaded for. */
+/** The base model to load, and the sizes that its runs need. */
 export interface ServingDemand
   extends Pick<EngineSizes, "compute" | "kv" | "micro_batch_tokens" | "loss_chunk_rows"> {
   /** The real path of the model's file. */

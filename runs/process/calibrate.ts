@@ -15,7 +15,7 @@ import { type PreparedRun, prepareRun } from "../plan/prepare.ts";
 import { loadRequest, openWorkerSession, policySource, type Session } from "../session/session.ts";
 import type { ControlPort } from "./control.ts";
 
-/** What was measured. */
+/** The measurements of an update, and its memory. */
 export interface Calibration extends MeasuredUpdate {
   /** Bytes on the device by component. */
   bytes: Record<string, number>;

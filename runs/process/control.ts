@@ -259,7 +259,7 @@ export class Controller {
 
 const isBegin = (value: unknown) => (value as Partial<typeof BEGIN> | null)?.begin === true;
 
-/** What the log shows of a command's arguments: not the texts of a request, which may be long. */
+/** A command's arguments as the log shows them: without the texts of a request, which may be long. */
 function argumentsOf(command: ControlCommand): Record<string, unknown> {
   const { id: _, command: __, ...rest } = command;
   if (command.command !== "generate") return rest;
@@ -270,7 +270,7 @@ function argumentsOf(command: ControlCommand): Record<string, unknown> {
 const isLiveRequest = (command: ControlCommand): command is LiveRequest =>
   ["evaluate", "generate", "chat"].includes(command.command);
 
-/** What the run's state must allow: a chat is a generation. */
+/** The action that the run's state must allow: a chat is a generation. */
 const actionOf = ({ command }: ControlCommand) => command === "chat" ? "generate" : command;
 
 const isKill = (command: ControlCommand) => command.command === "cancel" && command.at === "now";

@@ -62,7 +62,7 @@ function bestSoFar({ path }: { path: string }, { best }: TrainingState): EndEven
   return best && { which: "best", update: best.update, path: siblingAdapter(path, "best") };
 }
 
-/** Which keys make steps smaller. A limit of 0 is none, and can only be set. */
+/** The keys that make steps smaller. A limit of 0 is off, so the advice is to set it, not to lower it. */
 function stepAdvice(config: ResolvedConfig): string {
   const keys = algorithmOf(config).step_size_keys;
   const [lower, set] = [true, false].map((is_on) =>

@@ -13,7 +13,7 @@ export interface ObjectiveFacts {
   is_rate: boolean;
   /** In words. */
   label: string;
-  /** What is evaluated one by one: a scenario has an id, a row is known by its line in the file. */
+  /** The unit of an evaluation: a scenario has an id, a row is known by its line in the file. */
   example: "scenario" | "row";
   /** Its value in an evaluation; null when the evaluation has another objective. */
   valueOf(evaluation: Evaluated): number | null;

@@ -46,7 +46,7 @@ export interface Comparison {
   /** Null for losses. With several attempts at a scenario a pass is a higher share, which makes it the sign test. */
   mcnemar: { gained: number; lost: number; p_value: number } | null;
   outcomes: ComparedExample[];
-  /** What limits the comparison; null when both evaluations measured the same examples in the same way. */
+  /** The limits of the comparison, in words; null when both evaluations measured the same examples in the same way. */
   note: string | null;
 }
 

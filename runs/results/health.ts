@@ -1,4 +1,4 @@
-/** What the rules of health find in the metrics of a run. */
+/** Applies the rules of health to the metrics of a run. */
 
 import { mean, quantile } from "../record/statistics.ts";
 import { HEALTH_RULES, type HealthLevel, type HealthRule } from "./health_rules.ts";
@@ -58,7 +58,7 @@ export class HealthSeries {
   }
 }
 
-/** What the rules find: broken ones first, critical before warnings, then in the order of their declaration. */
+/** The results of the rules: broken ones first, critical before warnings, then in the order of their declaration. */
 export function evaluateRules(
   series: HealthSeries,
   rules: readonly HealthRule[] = HEALTH_RULES,

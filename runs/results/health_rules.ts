@@ -4,7 +4,7 @@
 export type HealthLevel = "warning" | "critical";
 
 /**
- * What a rule compares with its threshold, after each update:
+ * The value that a rule compares with its threshold, after each update:
  * `mean`: the mean of the last `window` updates; fewer at a run's start.
  * `share_of_start`: that mean divided by the mean of the run's first `window` updates, once they are 2 · `window` apart.
  * `share_of_median`: the newest value divided by the median of the `window` before it.

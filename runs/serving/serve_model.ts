@@ -64,7 +64,7 @@ interface Loaded {
   fingerprint: string;
 }
 
-/** What is read from a run's folder. */
+/** The parts of a run that serving reads from its folder. */
 interface ReadRun {
   model: RunConfig["model"];
   parts: ModelParts;

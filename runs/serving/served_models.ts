@@ -96,7 +96,7 @@ export function baseKey({ path, device, webgpu, compute, kv }: BaseModel): strin
   return JSON.stringify([path, device, webgpu, compute, kv]);
 }
 
-/** What serving a run needs, for the longest context and the largest adapter of all runs with the same base. */
+/** The demand of serving a run, for the longest context and the largest adapter of all runs with the same base. */
 export function servingDemand(
   run: ManagedRun,
   { model: { path, compute, kv }, others }: { model: BaseModel; others: readonly ManagedRun[] },

@@ -31,7 +31,7 @@ import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts"
 export interface Session {
   engine: EngineClient;
   agent: AgentHost;
-  /** What the programs of graders say to people, for the run's log; ends when the session closes. */
+  /** Messages of graders' programs, for the run's log; ends when the session closes. */
   messages: AsyncIterable<string>;
   /** Releases the device; does not wait for lost workers. */
   close(): Promise<void>;
@@ -179,7 +179,7 @@ export function openWorkerSession(options: WorkerSessionOptions): Session {
   };
 }
 
-/** What an engine may access: its files, its WebGPU and the lock of its device. */
+/** An engine's permissions: its files, its WebGPU and the lock of its device. */
 export function enginePermissions(
   webgpu: WebGpuName,
   files: PermissionNeeds,
@@ -199,7 +199,7 @@ function engineFiles(config: ResolvedConfig, readable: string[]): PermissionNeed
   return { read, write: written };
 }
 
-/** The model's header and template, and what the configured world needs. */
+/** The agent's permissions: to read the model's file and `chat_template`, and those of the configured world. */
 function agentPermissions(config: ResolvedConfig, workspaces: string): Deno.PermissionOptionsObject {
   const { path, chat_template } = config.model;
   const read = chat_template === undefined ? [path] : [path, chat_template];

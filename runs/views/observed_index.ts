@@ -17,7 +17,7 @@ export interface IndexView {
   skipped_lines: number;
 }
 
-/** What was read from the index. */
+/** The lines of the index that have been read. */
 class ReadLines {
   readonly entries = new Map<number, ObservedUpdate>();
   skipped_lines = 0;

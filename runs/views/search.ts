@@ -14,7 +14,7 @@ import type { MemberPlace, ObservedRun } from "./observed_run.ts";
 import type { FoundMember } from "./shapes.ts";
 import type { UpdateLines } from "./update_lines.ts";
 
-/** What a member has to be; absent: anything. */
+/** Conditions that a member must meet; an absent one is met. */
 export interface SearchFilter {
   scenario?: string | undefined;
   stop_reason?: StopReason | undefined;

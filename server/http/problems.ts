@@ -28,7 +28,7 @@ const problemErrorSchema = z.strictObject({
 
 export type ProblemError = z.output<typeof problemErrorSchema>;
 
-/** What OpenAI's clients show of a failure. */
+/** The `error` object, which OpenAI's clients show. */
 export const openAiErrorSchema = z.strictObject({
   message: z.string(),
   type: z.enum(["invalid_request_error", "authentication_error", "server_error"]),
@@ -41,7 +41,7 @@ const bytes = z.int().gte(0);
 /** The `meta` of `insufficient-memory`. No other type has one. */
 export const memoryMetaSchema = z.strictObject({
   overflow_bytes: bytes.meta({
-    description: "What exceeds the budgets; 0 when a single tensor is too large for the device.",
+    description: "The bytes above the budgets; 0 when a single tensor is too large for the device.",
   }),
   vram_budget_bytes: bytes.meta({
     description: "0 when the device does not tell the size of its memory: nothing is compared with it then.",

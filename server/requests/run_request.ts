@@ -56,9 +56,9 @@ const objectiveFields = Object.fromEntries(CATALOGUE_LISTS.map((list) => {
 }));
 
 const objective = (z.strictObject(objectiveFields) as unknown as z.ZodType<RecipeObjective<unknown>>)
-  .meta({ id: "Objective", description: "What grades attempts, and their tools." });
+  .meta({ id: "Objective", description: "The sources of rewards for attempts, and the tools of attempts." });
 
-/** What a field of a recipe names, in words. */
+/** The rows in the file that a field of a recipe names, for each algorithm, in words. */
 function rowsIn(field: "data" | "scenarios"): string {
   const keys = ALGORITHMS.map((name) => ({ name, ...algorithmKeys(name).data }));
   const rows = keys.filter(({ recipe_field }) => recipe_field === field);
@@ -84,7 +84,7 @@ const recipeFields = {
     description: "Further keys of the configuration by dotted name, such as `training.lr`.",
   }),
   allow: z.array(z.enum(DEGRADATIONS)).optional().meta({
-    description: "What may degrade the result to make the run possible.",
+    description: "Degradations of the result that are allowed, to make the run possible.",
   }),
   limits: z.strictObject({
     vram: budget("device's memory").optional(),

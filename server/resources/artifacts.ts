@@ -25,7 +25,7 @@ import type { StoredRun } from "../sources/run_source.ts";
 import type { Services } from "../routing/services.ts";
 import { csvSize, rowsBySeq } from "../store/metric_rows.ts";
 
-/** What an artefact is, whatever the run. */
+/** The facts about an artefact that are the same for all runs. */
 interface ArtifactKind {
   content_type: string;
   /** The end of the name of the downloaded file, after the run's name. */

@@ -50,7 +50,9 @@ const tool = z.union([toolSchema, mcpToolSchema]).meta({
 
 export const generateSchema = z.strictObject({
   messages: z.array(chatMessageSchema).min(1),
-  tools: z.array(tool).default([]).meta({ description: "What the model may call; nothing is executed." }),
+  tools: z.array(tool).default([]).meta({
+    description: "The tools that the model may call; none is executed.",
+  }),
   max_new_tokens: z.int().gte(1).meta({ description: "At most what training.ctx leaves." }),
   temperature: z.number().gte(0).meta({ description: "0 takes the most probable token." }),
   top_p: z.number().gt(0).lte(1),

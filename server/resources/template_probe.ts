@@ -21,5 +21,5 @@ export const templateProbeSchema = z.strictObject({
     description: "The token that ends a turn; null when a model could never learn to stop.",
     ...TEXTS.data,
   }),
-  problems: z.array(z.string()).meta({ description: "What the template failed to render." }),
+  problems: z.array(z.string()).meta({ description: "The failures of the template." }),
 }).meta({ id: "TemplateProbe" });

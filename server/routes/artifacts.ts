@@ -27,7 +27,7 @@ const artifactSchema = z.strictObject({
   }),
   file_name: z.string().meta({ description: "The name under which a download is saved.", ...TEXTS.data }),
   content_type: z.string(),
-  size_bytes: z.int().meta({ description: "What a download has now; a live run's files still grow." }),
+  size_bytes: z.int().meta({ description: "The size of a download now; a live run's files still grow." }),
   modified_at: z.string().meta({ format: "date-time" }),
 }).meta({ id: "Artifact" });
 
@@ -84,7 +84,7 @@ const FILE_HEADERS = {
   "Content-Disposition": "attachment, with the name of the file (RFC 6266).",
 };
 
-/** What a download may be asked for; all of them are optional. */
+/** The headers that a request for a download may have. */
 const CONDITIONS = {
   "Range": z.string().optional().meta({ description: "One range of bytes, such as bytes=0-1023." }),
   "If-Range": z.string().optional().meta({

@@ -80,7 +80,7 @@ const comparison = z.strictObject({
     after: z.number(),
     outcome: z.enum(["win", "loss", "tie"]).meta({ description: "win: after is better." }),
   })),
-  note: z.string().nullable().meta({ description: "What limits the comparison." }),
+  note: z.string().nullable().meta({ description: "The limits of the comparison, in words." }),
 }).meta({ id: "Comparison" });
 
 const query = z.strictObject({

@@ -12,7 +12,7 @@ const healthz = route({
   summary: "Whether the server answers; needs no token.",
   answers: {
     200: {
-      description: "It does.",
+      description: "The server answers.",
       content: { "application/json": z.strictObject({ status: z.literal("ok") }) },
     },
   },

@@ -25,7 +25,7 @@ const getProblemPage = route({
   method: "GET",
   path: "/problems/{kind}",
   operation: "get_problem_page",
-  summary: "What a type of problem means, for people; needs no token.",
+  summary: "The meaning of a type of problem, for people; needs no token.",
   answers: {
     200: {
       description: "The page. Like every HTML answer it may load only files of this server.",

@@ -19,7 +19,7 @@ const healthSchema = z.strictObject({
     z.strictObject({
       rule: z.string(),
       level: z.enum(["ok", "warning", "critical"]),
-      value: z.number().meta({ description: "What the rule measures, after the newest update." }),
+      value: z.number().meta({ description: "The measure of the rule, after the newest update." }),
       threshold: z.number(),
       since_update: z.int().nullable().meta({
         description:
@@ -61,7 +61,7 @@ const getRunHealth = route({
   in_view_mode: true,
   answers: {
     200: {
-      description: "What the rules find; docs/reference/health.md lists them.",
+      description: "The results of the rules; docs/reference/health.md lists the rules.",
       content: { "application/json": healthSchema },
     },
   },

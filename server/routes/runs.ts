@@ -146,7 +146,7 @@ const deleteRun = route({
   operation: "delete_run",
   summary: "Deletes a run that has ended or is interrupted.",
   find: findManagedRun,
-  answers: { 204: { description: "It is gone." } },
+  answers: { 204: { description: "The run has been deleted." } },
   problems: { "conflict": ["conflict"] },
   async handler({ found, services }) {
     keepAnswerOf(found, services);

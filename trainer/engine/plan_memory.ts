@@ -67,7 +67,7 @@ export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): M
   );
 }
 
-/** What has been created on the counting device. */
+/** The parts of an engine on the counting device. */
 interface CountedParts extends EngineParts {
   model: Model;
   adapters: Adapters;
@@ -89,7 +89,7 @@ function countedMemory(
   return { bytes, host, unbindable, compute: model.compute, kv: parts.kv };
 }
 
-/** What an engine is loaded for that samples and does not train. */
+/** The sizes of an engine that samples and does not train. */
 export interface ServedSizes {
   sizes: EngineSizes;
   /** The shape of the adapters. */

@@ -1,4 +1,4 @@
-/** What the subschemas that hold at one place of a value ask for together. */
+/** The combined requirements of all subschemas that apply to one place of a value. */
 
 import { isJsonObject } from "../../core/json.ts";
 import { schemaError } from "./limits.ts";

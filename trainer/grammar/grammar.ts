@@ -10,7 +10,7 @@ import { measureHeights } from "./schema_node.ts";
 /** A compiled schema. */
 export interface Grammar {
   readonly arena: RegexArena;
-  /** What a text consists of. */
+  /** A text consists of these, in order. */
   readonly symbols: readonly GrammarSymbol[];
 }
 

@@ -18,7 +18,7 @@ export class GrammarMask {
     this.#bits = new Uint32Array(words);
   }
 
-  /** What may follow, and whether the text may end here. */
+  /** The alternatives that may follow, and whether the text may end here. */
   get state(): MatchState {
     return this.#state;
   }

@@ -8,7 +8,7 @@ import { MAX_TEXT_DEPTH, MAX_THREADS } from "./limits.ts";
 import type { Regex, RegexArena } from "./regex.ts";
 import { type GrammarSymbol, Rule } from "./rules.ts";
 
-/** What must follow, as a linked list; equal lists of one stack are one object. */
+/** The symbols that must follow, as a linked list; equal lists of one stack are one object. */
 export interface Frame {
   readonly id: number;
   readonly symbol: GrammarSymbol;

@@ -8,7 +8,7 @@ export const MAX_DIGITS = 15;
 /** Digits of an integer without bounds: those of 64 bits. */
 const MAX_FREE_DIGITS = 19;
 
-/** What a number must satisfy; infinite bounds are absent ones. */
+/** Conditions on a number; an infinite bound is no bound. */
 export interface NumberRules {
   is_integer: boolean;
   min: number;

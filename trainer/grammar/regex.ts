@@ -51,7 +51,7 @@ export class RegexArena {
   readonly empty: Regex;
   /** Every text. */
   readonly all: Regex;
-  /** What creating expressions is charged to; null: nobody. */
+  /** The budget that pays for new expressions; null: there is no limit. */
   budget: CompileBudget | null = null;
 
   constructor() {
@@ -61,7 +61,7 @@ export class RegexArena {
     this.all = this.not(this.none);
   }
 
-  /** What `make` returns, made once for a name. */
+  /** The expression of a name; `make` is called once for each name. */
   once(name: string, make: () => Regex): Regex {
     let regex = this.#named.get(name);
     if (!regex) this.#named.set(name, regex = make());
@@ -179,7 +179,7 @@ export class RegexArena {
     return this.#intern(`m${divisor},${remainder}`, form, remainder === 0);
   }
 
-  /** What may follow after a byte: the derivative. `none` where nothing may, or where no match is left. */
+  /** The derivative: the expression of the rest after a byte. `none` when no match is left. */
   next(regex: Regex, byte: number): Regex {
     const known = regex.next[byte];
     if (known) return known.is_dead ? this.none : known;

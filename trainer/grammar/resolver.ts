@@ -155,7 +155,7 @@ export class Resolver implements NodeSource {
     return Object.hasOwn(schema, "not") ? this.#deny(state, document.child(place, "not")) : state;
   }
 
-  /** With the key go others, or the key is absent. */
+  /** Keys with requirements: either the key is absent, or its requirements hold. */
   #dependencies(
     place: Subschema,
     schema: SchemaObject,

@@ -57,7 +57,7 @@ export class SchemaDocument {
     return this.at(`${place.pointer}/${escapeKey(keyword)}${inner}`, keyword);
   }
 
-  /** What a `$ref` points to. @throws {ServiceError} For a reference to outside the document. */
+  /** The subschema that a `$ref` points to. @throws {ServiceError} For a reference to outside the document. */
   resolve(place: Subschema, reference: unknown): Subschema {
     const refuse = (reason: string) => schemaError(place.pointer, "$ref", reason);
     if (typeof reference !== "string") throw refuse("it must be a text");

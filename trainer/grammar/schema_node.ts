@@ -61,7 +61,7 @@ export interface NodeSource {
   valueTexts(node: SchemaNode): Regex[] | null;
 }
 
-/** What the alternatives of a node are made from. */
+/** The inputs for the alternatives of a node. */
 export interface NodeContext {
   resolver: NodeSource;
   node: SchemaNode;

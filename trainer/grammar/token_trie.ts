@@ -2,7 +2,7 @@
 
 import type { Tokenizer } from "../tokenizer/tokenizer.ts";
 
-/** What masks need of a tokenizer. */
+/** The members of a tokenizer that masks use. */
 export type TokenBytes = Pick<Tokenizer, "size" | "bytesOf" | "isControl">;
 
 /**

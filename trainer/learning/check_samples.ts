@@ -3,7 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import type { TrainingSample } from "../protocol/protocol.ts";
 
-/** What the samples are for, and the limits of the model. */
+/** The use of the samples, and the limits of the model. */
 export interface SampleLimits {
   use: "score" | "train on" | "compare policies on";
   vocabulary: number;

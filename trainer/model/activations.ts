@@ -4,7 +4,7 @@ import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import { INPUT_GROUPS } from "./device_adapter.ts";
 import type { LayerShape, ModelShape } from "./model_shape.ts";
 
-/** What one layer writes in the forward pass and the backward pass reads. The first axis is the row. */
+/** The tensors that one layer writes in the forward pass and the backward pass reads. The first axis is the row. */
 export interface LayerActivations {
   /** The normalised inputs of attention and feed-forward `[N, C]`, and the 1 / rms of each row `[N]`. */
   attn_in: Tensor;

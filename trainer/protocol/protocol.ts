@@ -228,7 +228,7 @@ export interface TrainStepResult {
   samples: SampleMeasure[];
 }
 
-/** What the engine has done since the model was loaded, and what it holds. */
+/** Counts of the engine's work since the model was loaded, and the memory that it uses. */
 export interface EngineCounters {
   submits: number;
   readbacks: number;

@@ -19,7 +19,7 @@ export interface TokenMask {
   readonly is_static: boolean;
 }
 
-/** What a mask is made for. */
+/** The model and the request that a mask is made for. */
 export interface MaskContext {
   /** Ids of the model. */
   vocabulary: number;

@@ -22,7 +22,7 @@ export interface TemplateProbe {
   tool_call_round_trip: boolean;
   /** The token that ends a turn; null when a model could never learn to stop. */
   turn_end: string | null;
-  /** What the template failed to render, in its own words. */
+  /** The failures of the template, in its own words. */
   problems: string[];
 }
 

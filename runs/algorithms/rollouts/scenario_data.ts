@@ -10,7 +10,7 @@ import type { ModelParts } from "../../session/model_parts.ts";
 import { atKey } from "../at_key.ts";
 import { checkTemplate } from "./template_check.ts";
 
-/** Nobody cancels these checks, which have no wait without a limit of its own. */
+/** Never aborted: every wait in these checks has its own time limit. */
 const NEVER = new AbortController().signal;
 
 export interface ScenarioData {

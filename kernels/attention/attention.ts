@@ -112,7 +112,7 @@ function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, 
  *
  * @param tensors q, o `[N, H, D] f32`; k, v `[N, K, D] f32`; rows `[N, 4] u32`, see `packRows`; lse `[N, H] f32`, the
  * logarithm of the softmax's denominator, which the backward pass needs. H is a multiple of K; D a multiple of 4 up to
- * 32, of 16 up to 128 and of 64 up to 256. Segments start at multiples of {@link attentionRowAlignment}. All rows hold
+ * 32, of 16 up to 128 and of 64 up to 256. Segments start at multiples of `attentionRowAlignment`. All rows hold
  * finite numbers, including padding.
  * @param rules The factor of scores; window and soft cap if any.
  * @throws {ShapeError} When the shapes do not match.

@@ -135,7 +135,7 @@ export class Serving {
    *
    * @throws {ServiceError} `device_unavailable` with `details.retry_after_seconds`: another base is in use, a run or a
    * probe has the device, or too many requests wait. `path_not_found`: the model has no adapter, or its file is gone.
-   * The refusals of the request ({@link answerChat}).
+   * The refusals of the request: those of `answerChat`.
    */
   async *chat(
     model: ServedModel,

@@ -114,7 +114,7 @@ async function twoSteps(
   }
 }
 
-/** What a layer keeps for a row, in numbers: see {@link LayerActivations}. */
+/** The number of values that a layer keeps for a row: the elements of its `LayerActivations`. */
 function layerNumbers(
   { width: C, heads: H, kv_heads: K, head_width: D, feed_forward: F, layers }: ModelShape,
 ) {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { algorithmKeys, ALGORITHMS, isUnused } from "./algorithms.ts";
 import { configJsonSchema, describeConfig, describeKeys } from "./describe.ts";
 import { LIMITS, type NumericKey, type Range } from "./sections/limits.ts";
 
@@ -25,16 +26,24 @@ Deno.test("types are in words", () => {
 Deno.test("rules and descriptions have the numbers and the algorithms that they are about", () => {
   const of = (key: string) => describeKeys().find((found) => found.key === key)!;
   assert.equal(of("training.ctx").rule, "the smaller of 4096 and the model's context length");
-  assert.equal(of("training.lr").rule, "agent_grpo 2e-5, sft 2e-4, preference 5e-6");
+  const rates = of("training.lr").rule!.split(", ").map((part) => part.split(" "));
+  assert.deepEqual(
+    rates.map(([name, rate]) => [name, Number(rate)]),
+    ALGORITHMS.map((name) => [name, algorithmKeys(name).learning_rate]),
+  );
   assert.equal(
     of("training.loss_chunk_rows").rule?.slice(0, 44),
     "as many as give 2^26 logits, from 64 to 1024",
   );
   assert.equal(of("agent.clip_high").rule, "0.28 at level token, 4e-4 at level sequence");
   assert.equal(of("preference.beta").rule, "2 for simpo, else 0.1");
-  assert.equal(of("training.updates").description, "Most updates of sft and preference.");
-  assert.match(of("evaluation.samples_per_scenario").description, /; agent_grpo only\.$/);
-  assert.match(of("lora.dropout").description, /; agent_grpo takes 0 only\.$/);
+  const named = (key: string) =>
+    ALGORITHMS.filter((name) => RegExp(`\\b${name}\\b`).test(of(key).description));
+  for (const key of ["training.updates", "evaluation.samples_per_scenario"]) {
+    assert.deepEqual(named(key), ALGORITHMS.filter((name) => !isUnused(name, key)), key);
+  }
+  const fixed = ALGORITHMS.filter((name) => "lora.dropout" in algorithmKeys(name).fixed);
+  assert.deepEqual(named("lora.dropout"), fixed);
 });
 
 Deno.test("a rule that is a number is one that the key accepts", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import { ARCHITECTURE_NAMES } from "../runs/models/architectures.ts";
 import { writeObserved } from "../runs/views/observed_testing.ts";
 import { withFolder } from "./folder.ts";
 
@@ -45,7 +46,7 @@ Deno.test({
       const headers = { authorization: "Bearer t" };
       assert.equal((await (await fetch(`${url}/v1/health`, { headers })).json()).status, "ok");
       const { devices, architectures } = await (await fetch(`${url}/v1/capabilities`, { headers })).json();
-      assert.deepEqual(architectures, ["llama", "qwen2", "qwen3", "gemma2"]);
+      assert.deepEqual(architectures, ARCHITECTURE_NAMES);
       if (Deno.env.get("REQUIRE_GPU")) assert.equal(devices.length, 1);
       for (const device of devices) assert.ok(device.name && device.limits.maxBufferSize > 0);
     } finally {

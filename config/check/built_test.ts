@@ -11,7 +11,6 @@ function isRefused(line: string): boolean {
 }
 
 Deno.test("an algorithm is reported as built exactly when a configuration may name it", () => {
-  assert.deepEqual(BUILT_ALGORITHMS, ["agent_grpo", "sft", "preference"]);
   for (const algorithm of ALGORITHMS) {
     const is_built = BUILT_ALGORITHMS.includes(algorithm);
     assert.equal(is_built, !isRefused(`run.algorithm = "${algorithm}"`), algorithm);

@@ -1,6 +1,6 @@
 /**
- * What this build has. Capabilities, refusals and reference pages read it here and in `not_built.ts`. The types of
- * weights are those of `kernels/weights/table.ts`, the architectures those of `trainer/model/architectures/registry.ts`.
+ * Which algorithms this build has, and whether it has the MCP client and the web interface. ARCHITECTURE.md says where
+ * the other parts of a build are listed.
  */
 
 import { isNotBuilt, notBuiltPart } from "./not_built.ts";

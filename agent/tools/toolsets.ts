@@ -1,5 +1,6 @@
 /** The table of toolsets, and the choice of one for a scenario. */
 
+import type { BuiltToolsetName } from "../../config/check/not_built.ts";
 import { type ErrorCode, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { FILES_TOOLSET } from "./builtin/files.ts";
@@ -9,7 +10,7 @@ import type { Toolset } from "./toolset.ts";
 type ToolsetTable = Readonly<Record<string, Toolset>>;
 
 /** The toolsets of this build. Each is a file in `builtin/` and a line here. */
-export const TOOLSETS: ToolsetTable = { files: FILES_TOOLSET };
+export const TOOLSETS: ToolsetTable = { files: FILES_TOOLSET } satisfies Record<BuiltToolsetName, Toolset>;
 
 /** The toolsets that an environment offers: keys of `[agent.environment]`, and the table with their names. */
 export interface ToolsetChoice {

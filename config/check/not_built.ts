@@ -4,7 +4,7 @@ import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_provider
 import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import type { GraderName } from "../sections/agent.ts";
-import type { BUILTIN_TOOLSETS } from "../sections/environment.ts";
+import type { BuiltinToolset } from "../sections/environment.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {
@@ -41,7 +41,10 @@ const UNBUILT_GRADERS = ["judge"] as const satisfies readonly GraderName[];
 export type BuiltGraderName = Exclude<GraderName, typeof UNBUILT_GRADERS[number]>;
 
 /** Built-in toolsets that are not in `agent/tools/toolsets.ts`. */
-const UNBUILT_TOOLSETS: readonly typeof BUILTIN_TOOLSETS[number][] = ["python", "typescript"];
+const UNBUILT_TOOLSETS = ["python", "typescript"] as const satisfies readonly BuiltinToolset[];
+
+/** The built-in toolsets that this build has. */
+export type BuiltToolsetName = Exclude<BuiltinToolset, typeof UNBUILT_TOOLSETS[number]>;
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [

@@ -85,8 +85,11 @@ Deno.test("environments and toolsets of later parts are refused by name", () => 
     "Cannot use agent.environment.base_url: the client of environment servers is not in this build",
   ]);
   assert.deepEqual(
-    refused('type = "local"\nallow_unsandboxed = true\nscenario_toolsets = ["files", "python"]'),
+    refused(
+      'type = "local"\nallow_unsandboxed = true\ntools.default = "typescript"\nscenario_toolsets = ["files", "python"]',
+    ),
     [
+      'Cannot use agent.environment.tools.default = "typescript": the toolset typescript is not in this build',
       'Cannot use agent.environment.scenario_toolsets.1 = "python": the toolset python is not in this build',
     ],
   );

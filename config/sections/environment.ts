@@ -7,6 +7,9 @@ import { command, httpUrl, integer, name, number, text } from "./fields.ts";
 /** The toolsets with a built-in name. */
 export const BUILTIN_TOOLSETS = ["files", "python", "typescript"] as const;
 
+/** One of {@link BUILTIN_TOOLSETS}. */
+export type BuiltinToolset = typeof BUILTIN_TOOLSETS[number];
+
 /** Where tools can run. */
 export const ENVIRONMENT_TYPES = ["container", "local", "http"] as const;
 

@@ -69,14 +69,6 @@ export class RunIndex {
     for (const { run } of gone) await this.forget(run);
   }
 
-  /** Forgets a run and reads its log from the start. */
-  async rebuild(log: RunLog): Promise<void> {
-    await this.#inTurn(log.run, async () => {
-      await this.#forget(log.run);
-      await this.#follow(log);
-    });
-  }
-
   /** Completes the removals that an earlier server has begun. */
   async clean(): Promise<void> {
     const rows = this.#database.all<{ log: number }>("SELECT log FROM logs WHERE run IS NULL");

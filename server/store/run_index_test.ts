@@ -204,7 +204,7 @@ Deno.test("a forgotten run is gone, and can be read again", strict, async () => 
     await Promise.all([follow(), follow(), index.forget("run_A")]);
     assert.deepEqual([await samples(), places()], [[], []]);
     await index.forget("run_absent");
-    await index.rebuild(runLogOf("run_A", { directory, trajectories: null })!);
+    await follow();
     assert.equal((await samples()).length, 2500);
     await index.clean();
     assert.equal((await samples()).length, 2500);

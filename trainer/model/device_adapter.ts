@@ -109,10 +109,6 @@ export class DeviceAdapter {
     };
   }
 
-  get isTrained(): boolean {
-    return this.#training !== null;
-  }
-
   free(): void {
     this.allocator.destroy();
   }

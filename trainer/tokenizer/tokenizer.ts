@@ -38,8 +38,6 @@ export interface Tokenizer {
   bytesOf(id: number): Uint8Array;
   /** Whether an id is a control token such as `<|im_end|>`, or the unknown token. */
   isControl(id: number): boolean;
-  /** The id of a control or user-defined token; null when there is none with this text. */
-  idOf(text: string): number | null;
 }
 
 const SPACE = 0x20;

@@ -90,10 +90,6 @@ export class VocabularyTokenizer implements Tokenizer {
     return this.#control.has(id);
   }
 
-  idOf(text: string): number | null {
-    return this.#vocabulary.control.get(text) ?? this.#vocabulary.user_defined.get(text) ?? null;
-  }
-
   #isSpecial(id: number): boolean {
     return this.#control.has(id) || this.#user_defined.has(id);
   }

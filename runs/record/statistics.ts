@@ -13,25 +13,10 @@ export interface Interval {
 /**
  * Wilson's score interval of a binomial rate, 95 %.
  *
- * @param passes 0..attempts.
- * @param attempts 1 or more.
+ * @param attempts An effective number need not be an integer.
  * @source Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927.
- *
- * @example
- * ```ts
- * import assert from "node:assert/strict";
- *
- * const { low, high } = wilsonInterval(8, 10);
- * assert.ok(0.49 < low && low < 0.8 && 0.8 < high && high < 0.95);
- * ```
  */
-export function wilsonInterval(passes: number, attempts: number): Interval {
-  assert(attempts > 0 && passes >= 0 && passes <= attempts, `a rate of ${passes} in ${attempts}`);
-  return scoreInterval(passes / attempts, attempts);
-}
-
-/** @param attempts An effective number need not be an integer. */
-function scoreInterval(rate: number, attempts: number): Interval {
+function wilsonInterval(rate: number, attempts: number): Interval {
   const z2 = Z95 * Z95;
   const center = rate + z2 / (2 * attempts);
   const half = Z95 * Math.sqrt((rate * (1 - rate) + z2 / (4 * attempts)) / attempts);
@@ -64,10 +49,10 @@ export function clusteredInterval(rates: readonly number[], attempts: number): I
   const n = rates.length;
   assert(n > 0 && attempts >= n, `a rate of ${n} scenarios in ${attempts} attempts`);
   const rate = mean(rates);
-  if (n === 1 || rate === 0 || rate === 1) return scoreInterval(rate, n);
+  if (n === 1 || rate === 0 || rate === 1) return wilsonInterval(rate, n);
   const variance = rates.reduce((sum, x) => sum + (x - rate) ** 2, 0) / (n - 1);
   const effective = rate * (1 - rate) / (variance / n) * (Z95 / studentT975(n - 1)) ** 2;
-  return scoreInterval(rate, Math.min(attempts, Math.max(n, effective)));
+  return wilsonInterval(rate, Math.min(attempts, Math.max(n, effective)));
 }
 
 /**

@@ -121,7 +121,7 @@ Deno.test("a resume that cannot be written is refused, and its slot is free", st
     const before = await loggedEvents(run), lock = await DirectoryLock.take(run.directory);
     await assert.rejects(fleet.fleet.command(run.id, { command: "resume" }), /another process/);
     lock.close();
-    assert.deepEqual([run.record.state, fleet.fleet.admission], ["interrupted", "slot"]);
+    assert.deepEqual([run.record.state, fleet.fleet.device.hasSlot()], ["interrupted", true]);
     assert.deepEqual(await loggedEvents(run), before);
     assert.equal(await fleet.fleet.command(run.id, { command: "resume" }), "now");
     await fleet.until(run, "completed");

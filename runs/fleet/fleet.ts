@@ -58,9 +58,9 @@ type Admission = "slot" | "queue" | "none";
  *   svc: (args) => ["svc", ...args],
  *   log: (line) => console.error(line),
  * });
- * assert.deepEqual([fleet.list(), fleet.admission], [[], "slot"]);
+ * assert.deepEqual([fleet.list(), fleet.device.hasSlot()], [[], true]);
  * await fleet.close(1000);
- * assert.equal(fleet.admission, "none");
+ * assert.equal(fleet.device.hasSlot(), false);
  * await Deno.remove(folder, { recursive: true });
  * ```
  */
@@ -128,11 +128,6 @@ export class Fleet {
   /** Whether a run has a folder, also when it could not be read. */
   hasFolder(id: string): boolean {
     return this.#runs.has(id) || this.#unreadable.has(id);
-  }
-
-  /** Whether a new run on a GPU would start now, wait for a slot, or be refused. */
-  get admission(): Admission {
-    return this.#admissionOf(true);
   }
 
   #admissionOf(needs_lock: boolean): Admission {

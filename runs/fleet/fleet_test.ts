@@ -30,7 +30,7 @@ Deno.test("a run is created, trains in a process of its own, and ends", strict, 
   await withFleet(async (fleet) => {
     const run = await fleet.create({ updates: 2 });
     assert.equal(run.record.state, "starting");
-    assert.equal(fleet.fleet.admission, "none");
+    await assert.rejects(fleet.create(), isRefused("device_unavailable"));
     await fleet.until(run, "completed");
     const events = await loggedEvents(run);
     assert.deepEqual(statesOf(events), ["queued", "starting", "running", "completed"]);
@@ -40,7 +40,7 @@ Deno.test("a run is created, trains in a process of its own, and ends", strict, 
     assert.equal(run.last_metrics["reward/mean"], metricOf(events, "reward/mean"));
     assert.ok(run.record.started_at && run.record.ended_at);
     await fleet.fleet.idle(run.id);
-    assert.equal(fleet.fleet.admission, "slot");
+    assert.ok(fleet.fleet.device.hasSlot());
     assert.deepEqual(fleet.changes[0], { kind: "created", run: run.id, state: "queued" });
     const told = fleet.changes.flatMap((change) => change.kind === "events" ? change.events : []);
     assert.deepEqual(told, events.slice(1));
@@ -185,10 +185,10 @@ Deno.test("a run is interrupted when another process releases its folder", stric
     const second = await TestFleet.open({ folder, orphan_wait_ms: 0 });
     try {
       const held = second.fleet.get(run.id)!;
-      assert.equal(second.fleet.admission, "none");
+      assert.ok(!second.fleet.device.hasSlot());
       await assert.rejects(second.fleet.command(run.id, { command: "cancel", at: "now", checkpoint: false }));
       lock.close();
-      while (second.fleet.admission === "none") await systemClock.sleep(10);
+      while (!second.fleet.device.hasSlot()) await systemClock.sleep(10);
       assert.equal(held.record.state, "interrupted");
     } finally {
       await second.close();

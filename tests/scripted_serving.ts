@@ -46,18 +46,22 @@ function scriptedEngine(folder: string) {
     const end = line.fails ? [] : [tokenizer!.end_ids.at(-1)!];
     return [...tokenizer!.encode(line.text!, { special: true }), ...end];
   };
+  const log = (method: string, request: unknown) => {
+    const line = `${JSON.stringify({ method, request })}\n`;
+    Deno.writeTextFileSync(`${folder}/engine.log`, line, { append: true });
+  };
   const engine = new ScriptedEngine({
     vocabulary: 1024,
     script: ({ tokens }) => script(tokens),
-    refuse: (method, request) => {
-      const line = `${JSON.stringify({ method, request })}\n`;
-      Deno.writeTextFileSync(`${folder}/engine.log`, line, { append: true });
-    },
+    refuse: log,
   });
   const call = engine.client.call.bind(engine.client);
   engine.client.call = async (method, request) => {
     if (method === "load") {
-      if (hangs(folder, "load")) return await hang();
+      if (hangs(folder, "load")) {
+        log(method, request);
+        return await hang();
+      }
       if (existsSync(`${folder}/full`)) throw outOfMemory("load the model", { weights: 3e9, kv: 1e9 });
       using file = await openGguf((request as LoadRequest).path);
       tokenizer = readTokenizer(file);

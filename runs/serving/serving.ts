@@ -91,7 +91,7 @@ interface NewBase extends Pick<Base, "key">, Pick<LoadedBase, "load"> {
  * const fleet = await Fleet.open({ folder, slots: 1, max_queued: 0, clock, svc, log });
  * const options = { runs_folder: folder, idle_seconds: 600, recordings: null, plan: () => Promise.reject() };
  * const serving = new Serving({ ...options, fleet, clock, svc, log });
- * assert.deepEqual([await Array.fromAsync(serving.models()), serving.is_loaded], [[], false]); // It has no runs.
+ * assert.deepEqual(await Array.fromAsync(serving.models()), []); // It has no runs.
  * await fleet.close(1000);
  * await Deno.remove(folder, { recursive: true });
  * ```
@@ -105,16 +105,6 @@ export class Serving {
 
   constructor(options: ServingOptions) {
     this.#options = options;
-  }
-
-  /** Whether a process has a base. */
-  get is_loaded(): boolean {
-    return this.#base !== null;
-  }
-
-  /** Resolves when the present process, if there is one, is gone. */
-  async unloaded(): Promise<void> {
-    await this.#base?.gone;
   }
 
   /** The models of all runs, newest first. */

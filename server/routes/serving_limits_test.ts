@@ -37,7 +37,8 @@ Deno.test("the wait for a run's process to end has a limit", strict, async () =>
 Deno.test("a process that hangs is killed, and the next chat gets another one", strict, async () => {
   const clock = new ManualClock();
   await withServing(async (test) => {
-    const { send, completed, script, hang, serving, fleet } = test, { id: model } = await completed();
+    const { send, completed, script, hang, fleet } = test, { id: model } = await completed();
+    const { device } = fleet.fleet;
     await script([{ prompt: "Wait", hang: true }, { prompt: "Hi", text: "Hello" }]);
     const chat = (content = "Hi") =>
       send("/v1/chat/completions", post({ model, messages: [{ role: "user", content }] }));
@@ -48,7 +49,7 @@ Deno.test("a process that hangs is killed, and the next chat gets another one", 
     await hang("load");
     const loading = chat();
     // Before, the chat may wait by the same clock for the process of the run to leave.
-    while (!serving.is_loaded) await new Promise((resolve) => setTimeout(resolve));
+    while (await count(test, "load") < 1);
     await clock.advance(LOAD_MS);
     assert.equal((await loading).status, 500);
     await hang(null);
@@ -56,15 +57,17 @@ Deno.test("a process that hangs is killed, and the next chat gets another one", 
     const silent = chat("Wait");
     while (await count(test, "sequence_generate") < 2);
     await clock.advance(SILENCE_MS - 1);
-    assert.ok(serving.is_loaded);
+    assert.throws(() => device.lend("probe"), /it serves a model/);
     await clock.advance(1);
     assert.equal((await silent).status, 500);
-    await serving.unloaded();
+    await device.allFree();
     await hang("close");
     await answers();
     await untilSleeping(clock, 2);
     await clock.advance(600_000);
-    while (serving.is_loaded) {
+    let is_free = false;
+    device.allFree().then(() => is_free = true);
+    while (!is_free) {
       await clock.advance(SHUTDOWN_MS);
       await new Promise((resolve) => setTimeout(resolve));
     }
@@ -154,7 +157,7 @@ Deno.test(
   "a device that has no memory for a base is told so, and the base is loaded later",
   strict,
   () =>
-    withServing(async ({ send, completed, script, fleet, serving }) => {
+    withServing(async ({ send, completed, script, fleet }) => {
       const { id: model } = await completed(), full = `${fleet.fleet.list()[0]!.directory}/../full`;
       await script([{ prompt: "Hi", text: "Hello" }]);
       await Deno.writeTextFile(full, "");
@@ -163,7 +166,7 @@ Deno.test(
       const { meta } = refused.json;
       assert.deepEqual(meta.dominant_posts, [{ post: "weights", bytes: 3e9 }, { post: "kv", bytes: 1e9 }]);
       assert.deepEqual([meta.overflow_bytes, meta.vram_budget_bytes, meta.unlocks], [0, 0, []]);
-      assert.ok(!serving.is_loaded);
+      fleet.fleet.device.lend("probe").release();
       await Deno.remove(full);
       assert.equal((await send("/v1/chat/completions", post({ model, messages }))).status, 200);
     }),

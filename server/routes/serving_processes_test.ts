@@ -48,7 +48,7 @@ Deno.test(
   async () => {
     const clock = new ManualClock();
     await withServing(async (test) => {
-      const { openai, run, script, folder, serving, fleet } = test;
+      const { openai, run, script, folder, fleet } = test, { device } = fleet.fleet;
       await script([{ prompt: "Wait", hang: true }, { prompt: "Hi", text: "Hello" }]);
       const file = await fixturePath("models/tiny-agent-f16.gguf"), copy = `${folder}/copy.gguf`;
       await Deno.copyFile(file, copy);
@@ -77,10 +77,10 @@ Deno.test(
       leave.abort();
       await assert.rejects(waiting);
       await ask(other.id);
-      assert.equal(serving.is_loaded, true);
+      assert.throws(() => device.lend("probe"), /it serves a model/);
       await clock.advance(600_000);
-      await serving.unloaded();
-      assert.equal(serving.is_loaded, false);
+      await device.allFree();
+      device.lend("probe").release();
       assert.deepEqual(fleet.logged.filter(({ level }) => level !== "info"), []);
       await ask(other.id);
       assert.equal(await count(test, "load"), 3);

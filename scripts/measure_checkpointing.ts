@@ -9,6 +9,7 @@ import { parseArgs } from "node:util";
 import { LORA_TARGETS } from "../core/lora_targets.ts";
 import { openGpu } from "../kernels/device.ts";
 import type { TrainingSample } from "../trainer/protocol/protocol.ts";
+import { openGguf } from "../trainer/formats/gguf.ts";
 import { Trainer } from "../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../trainer/model/device_adapter.ts";
 import { loadModel } from "../trainer/model/load_model.ts";
@@ -35,7 +36,8 @@ const OPTIMIZER = {
 
 const tokens = Number(values.tokens), pairs = Number(values.pairs);
 const gpu = await openGpu({ device: "auto", webgpu: "auto" });
-const { model, allocator } = await loadModel(gpu, values.model, { compute: "auto", max_context: tokens });
+using file = await openGguf(values.model);
+const { model, allocator } = await loadModel(gpu, file, { compute: "auto", max_context: tokens });
 const layout = adapterLayout(model.shape, { rank: 8, alpha: 8, targets: [...LORA_TARGETS] });
 const adapter = new DeviceAdapter(allocator, layout);
 adapter.write(initialParameters(layout, 1));

@@ -5,6 +5,7 @@ import type { Kernel } from "../../kernels/kernel.ts";
 import type { Grid, Recorder } from "../../kernels/recorder.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
+import { openGguf } from "../../trainer/formats/gguf.ts";
 import { Trainer } from "../../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../../trainer/model/device_adapter.ts";
 import { type LoadedModel, loadModel } from "../../trainer/model/load_model.ts";
@@ -85,7 +86,8 @@ interface Subject extends LoadedModel {
 /** Profiles a decode step and a training step of one micro-batch. */
 export async function benchProfile(bench: KernelBench, sizes: StepSizes): Promise<void> {
   const { max_context } = sizes;
-  const loaded = await loadModel(bench.gpu, bench.path, { compute: "auto", max_context });
+  using file = await openGguf(bench.path);
+  const loaded = await loadModel(bench.gpu, file, { compute: "auto", max_context });
   const layout = adapterLayout(loaded.model.shape, LORA);
   const adapter = new DeviceAdapter(loaded.allocator, layout);
   adapter.write(initialParameters(layout, 1));

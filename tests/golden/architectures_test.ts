@@ -3,6 +3,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { generate } from "../../trainer/engine/engine_testing.ts";
+import { openGguf } from "../../trainer/formats/gguf.ts";
 import { loadModel } from "../../trainer/model/load_model.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { expectNear, openEngine, TOLERANCE } from "./golden.ts";
@@ -40,8 +41,10 @@ const logSumExp = (logits: Float32Array) => {
 for (const [file, goldens] of FILES) {
   gpuTest(`${file}: log-probabilities, logits and greedy tokens`, async (gpu) => {
     const golden = (await readFixtureJson(`models/${goldens}`))[file] as GoldenPrompt[];
-    const path = await fixturePath(`models/${file}`), prompts = golden.map(({ prompt_ids }) => prompt_ids);
-    const { model, allocator } = await loadModel(gpu, path, { compute: "f32", max_context: CONTEXT });
+    const path = await fixturePath(`models/${file}`);
+    using model_file = await openGguf(path);
+    const prompts = golden.map(({ prompt_ids }) => prompt_ids);
+    const { model, allocator } = await loadModel(gpu, model_file, { compute: "f32", max_context: CONTEXT });
     try {
       const logits = await promptLogits({ model, allocator }, null, prompts);
       const near = (value: number, expected: number, name: string) =>

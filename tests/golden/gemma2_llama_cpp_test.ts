@@ -2,6 +2,7 @@
 
 import { equal, ok } from "node:assert/strict";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { openGguf } from "../../trainer/formats/gguf.ts";
 import { loadModel } from "../../trainer/model/load_model.ts";
 import { fixturePath, readFixtureJson } from "../fixture.ts";
 import { withFolder } from "../folder.ts";
@@ -35,7 +36,8 @@ else {
       const runs = await decodeGreedily({
         ...{ model_path: path, adapter_path: null, prompts, max_new_tokens: NEW_TOKENS },
       });
-      const { model, allocator } = await loadModel(gpu, path, { compute: "f32", max_context: 256 });
+      using file = await openGguf(path);
+      const { model, allocator } = await loadModel(gpu, file, { compute: "f32", max_context: 256 });
       try {
         const sequences = runs.map(({ tokens }, i) => [...prompts[i]!, ...tokens]);
         const logits = await promptLogits({ model, allocator }, null, sequences);

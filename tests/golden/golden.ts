@@ -9,6 +9,7 @@ import { Engine } from "../../trainer/engine/engine.ts";
 import type { LoadRequest, TrainingSample } from "../../trainer/protocol/protocol.ts";
 import type { TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
+import { openGguf } from "../../trainer/formats/gguf.ts";
 import { Trainer } from "../../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter, packAdapter } from "../../trainer/model/device_adapter.ts";
 import { loadModel } from "../../trainer/model/load_model.ts";
@@ -162,7 +163,8 @@ export async function loadParts(
   options: { compute?: "f32" | "f16"; micro_batch_tokens?: number; loss_chunk_rows?: number } = {},
 ): Promise<LoadedParts> {
   const { compute = "f32", micro_batch_tokens = 1024, loss_chunk_rows = 512 } = options;
-  const { model, allocator } = await loadModel(gpu, await pathOf(model_name), { compute, max_context: 1024 });
+  using file = await openGguf(await pathOf(model_name));
+  const { model, allocator } = await loadModel(gpu, file, { compute, max_context: 1024 });
   const trainer = new Trainer(allocator, model, { micro_batch_tokens, loss_chunk_rows, kv: compute });
   return {
     model,

@@ -7,6 +7,7 @@ import { gpuTest, limitedAllocator } from "../../kernels/gpu_testing.ts";
 import { Allocator } from "../../kernels/tensor.ts";
 import { Adapters, CHECKPOINT_OPTIMIZER } from "../../trainer/engine/adapters.ts";
 import { createParts } from "../../trainer/engine/engine_parts.ts";
+import { openGguf } from "../../trainer/formats/gguf.ts";
 import { loadModel } from "../../trainer/model/load_model.ts";
 import { CHECKPOINT_ADAPTER, type EngineSizes } from "../../trainer/protocol/protocol.ts";
 import { fixturePath } from "../fixture.ts";
@@ -31,7 +32,8 @@ async function use(
   of: Allocator,
   { path, max_grad_norm }: { path: string; max_grad_norm: number },
 ) {
-  const { model, allocator, name } = await loadModel(gpu, path, SIZES);
+  using file = await openGguf(path);
+  const { model, allocator, name } = await loadModel(gpu, file, SIZES);
   try {
     const { trainer } = createParts(allocator, model, SIZES), { recorder } = model;
     const adapters = new Adapters(of, model, { base_model: name });

@@ -6,6 +6,7 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { GOLDEN_ADAPTER, openEngine, sample } from "../../tests/golden/golden.ts";
 import { readAdapter, writeAdapter } from "../formats/adapter.ts";
+import { openGguf } from "../formats/gguf.ts";
 import { loraDifference, loraOrder, type LoraTensors } from "../formats/lora.ts";
 import { readPeft } from "../formats/peft.ts";
 import { floatTensor, readSafetensors, writeSafetensors } from "../formats/safetensors.ts";
@@ -90,11 +91,8 @@ gpuTest("a saved adapter is the same as GGUF, as PEFT folder and opened again", 
 gpuTest(
   "the model's shape decides on the order of rows in a PEFT folder, not how it rotates",
   async (gpu) => {
-    const { model, allocator, name } = await loadModel(
-      gpu,
-      await fixturePath("models/tinystories-656k-llama-f16.gguf"),
-      { compute: "f32", max_context: 64 },
-    );
+    using file = await openGguf(await fixturePath("models/tinystories-656k-llama-f16.gguf"));
+    const { model, allocator, name } = await loadModel(gpu, file, { compute: "f32", max_context: 64 });
     try {
       const { shape } = model, targets = ["q_proj", "k_proj", "v_proj"] as const;
       const permuted = { q_proj: shape.heads, k_proj: shape.kv_heads };

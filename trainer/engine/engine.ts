@@ -10,7 +10,7 @@ import { type Gpu, openGpu } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { Grammars } from "../grammar/grammars.ts";
 import type { Trainer } from "../learning/trainer.ts";
-import { type LoadedModel, loadModelFile } from "../model/load_model.ts";
+import { type LoadedModel, loadModel } from "../model/load_model.ts";
 import { readTokenizer } from "../tokenizer/read_tokenizer.ts";
 import { Batcher, type SampledBlock } from "../sampler/batcher.ts";
 import type { Sequence } from "../sampler/sequence.ts";
@@ -243,7 +243,7 @@ export class Engine {
     const { files = [] } = request;
     using file = await openGguf(asChecked(request.path, files));
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
-    const loaded = await loadModelFile(gpu, file, request);
+    const loaded = await loadModel(gpu, file, request);
     const { allocator, model } = loaded, { max_context } = request;
     // A tokenizer is read from the metadata, which stays in memory after the file is closed.
     const grammars = new Grammars(() => readTokenizer(file));

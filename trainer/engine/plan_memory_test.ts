@@ -126,7 +126,8 @@ function sample(tokens: number, index: number): TrainingSample {
 /** The bytes of a device on which all was done that the case plans for, nothing of it reserved. */
 async function allocatedBytes(gpu: Gpu, path: string, given: Case): Promise<Record<string, number>> {
   const { sizes, other_adapters, divergence } = given, folder = await Deno.makeTempDir();
-  const { model, allocator, name } = await loadModel(gpu, path, sizes);
+  using file = await openGguf(path);
+  const { model, allocator, name } = await loadModel(gpu, file, sizes);
   try {
     const { trainer, sampler } = createParts(allocator, model, sizes);
     const adapters = new Adapters(allocator, model, { base_model: name });

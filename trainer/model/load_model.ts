@@ -5,7 +5,7 @@ import type { Gpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ropeTable, ropeTableShape } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
-import { countParameters, type GgufFile, openGguf } from "../formats/gguf.ts";
+import { countParameters, type GgufFile } from "../formats/gguf.ts";
 import { modelName } from "../formats/model_name.ts";
 import { readTrainableShape } from "./architectures/registry.ts";
 import type { ModelShape } from "./model_shape.ts";
@@ -33,17 +33,11 @@ export interface LoadOptions {
 }
 
 /**
- * Opens a GGUF file and loads its weights.
+ * Loads the weights of an open file.
  *
- * @throws {ServiceError} `path_not_found`, `format_invalid` or `not_built` for the file; `out_of_memory`.
+ * @throws {ServiceError} `format_invalid` or `not_built` for the file; `out_of_memory`.
  */
-export async function loadModel(gpu: Gpu, path: string, options: LoadOptions): Promise<LoadedModel> {
-  using file = await openGguf(path);
-  return await loadModelFile(gpu, file, options);
-}
-
-/** Loads the weights of an open file, as {@link loadModel} does. */
-export async function loadModelFile(gpu: Gpu, file: GgufFile, options: LoadOptions): Promise<LoadedModel> {
+export async function loadModel(gpu: Gpu, file: GgufFile, options: LoadOptions): Promise<LoadedModel> {
   const { path } = file;
   const allocator = new Allocator(gpu.device);
   gpu.device.pushErrorScope("out-of-memory");

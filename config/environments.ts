@@ -12,6 +12,9 @@ export interface EnvironmentProblem {
   hint?: string;
 }
 
+/** A field of `features` in `GET /v1/capabilities` that is about a type of environments. */
+export type EnvironmentFeature = "containers";
+
 /** An entry of {@link ENVIRONMENT_KINDS}. */
 export interface EnvironmentKind {
   /** The part that this build lacks for it, as refusals name it; null: it is built. */
@@ -26,6 +29,8 @@ export interface EnvironmentKind {
    * any other only whether this build has it.
    */
   programs: readonly string[];
+  /** The feature in `GET /v1/capabilities` that says whether this build has the type; null: none. */
+  feature: EnvironmentFeature | null;
   /** The rule between `type` and `keys` that an environment breaks; null when there is none. */
   problem(environment: EnvironmentConfig): EnvironmentProblem | null;
 }
@@ -36,6 +41,7 @@ const KINDS = {
     keys: ["profile", "image", "runtime", "allow_network", "pool", "limits.cpus", "limits.memory_mb"],
     has_own_tools: false,
     programs: ["podman", "docker"],
+    feature: "containers",
     problem: () => null,
   },
   local: {
@@ -43,6 +49,7 @@ const KINDS = {
     keys: ["allow_unsandboxed"],
     has_own_tools: false,
     programs: [],
+    feature: null,
     problem: ({ allow_unsandboxed }) =>
       allow_unsandboxed ? null : {
         key: "type",
@@ -55,6 +62,7 @@ const KINDS = {
     keys: ["base_url"],
     has_own_tools: true,
     programs: [],
+    feature: null,
     problem: ({ base_url }) =>
       base_url === undefined
         ? { key: "base_url", message: "is missing: where the server is", missing: true }

@@ -3,7 +3,11 @@
 import { z } from "zod";
 import { BUILT_ALGORITHMS, HAS_INTERFACE, HAS_MCP } from "../../config/check/built.ts";
 import { ALGORITHMS } from "../../config/algorithms.ts";
-import { ENVIRONMENT_KINDS, type EnvironmentKind } from "../../config/environments.ts";
+import {
+  ENVIRONMENT_KINDS,
+  type EnvironmentFeature,
+  type EnvironmentKind,
+} from "../../config/environments.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
@@ -102,6 +106,10 @@ function availabilityOf({ missing_part, programs }: EnvironmentKind): Availabili
   return programs.length > 0 ? { available, reason: available ? null : lackText(missing_part) } : available;
 }
 
+function hasFeature(name: EnvironmentFeature): boolean {
+  return Object.values(ENVIRONMENT_KINDS).some((kind) => kind.feature === name && kind.missing_part === null);
+}
+
 export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts): Capabilities {
   return {
     version: VERSION,
@@ -110,7 +118,7 @@ export function capabilities(config: ServerConfig, { devices, ram_bytes }: Capab
       auth: config.auth_token !== undefined,
       serving_enabled: config.serving.enabled,
       mcp: HAS_MCP,
-      containers: ENVIRONMENT_KINDS.container.missing_part === null,
+      containers: hasFeature("containers"),
     },
     devices: devices.map(deviceCard),
     budgets: {

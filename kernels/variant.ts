@@ -73,11 +73,18 @@ export function lanesPart(lanes: number): WgslPart {
     : { file: "shared/subgroup_lanes.wgsl", text: unroll(subgroupLanesWgsl, { LANES: lanes }) };
 }
 
-/** A WGSL part of `const` declarations: numbers are `u32`. */
-export function constantsPart(values: Readonly<Record<string, number | boolean>>): WgslPart {
-  const text = Object.entries(values)
-    .map(([name, value]) => `const ${name} = ${value}${typeof value === "number" ? "u" : ""};\n`).join("");
-  return { file: "constants", text };
+/** A constant of a shader: a `u32`, a `bool` or an `f32`. */
+type WgslConstant = number | boolean | { f32: number };
+
+function constantText(value: WgslConstant): string {
+  if (typeof value === "object") return `f32(${value.f32})`;
+  return typeof value === "number" ? `${value}u` : String(value);
+}
+
+/** A WGSL part of `const` declarations: numbers are `u32`, except in `{ f32 }`. */
+export function constantsPart(values: Readonly<Record<string, WgslConstant>>): WgslPart {
+  const lines = Object.entries(values).map(([name, value]) => `const ${name} = ${constantText(value)};\n`);
+  return { file: "constants", text: lines.join("") };
 }
 
 /** Threads of a workgroup that reduces a row with this many items. */

@@ -36,8 +36,8 @@ Deno.test("a row's threads are a power of two that follows from its items", () =
 });
 
 Deno.test("constants become WGSL declarations", () => {
-  const { text } = constantsPart({ threads: 64, is_mean: false });
-  assert.equal(text, "const threads = 64u;\nconst is_mean = false;\n");
+  const { text } = constantsPart({ threads: 64, is_mean: false, cap: { f32: 0.5 } });
+  assert.equal(text, "const threads = 64u;\nconst is_mean = false;\nconst cap = f32(0.5);\n");
 });
 
 /** Lane l has 10 + (3 · l mod LANES), and stores broadcasts from the first and the last lane, maximum and minimum. */

@@ -7,15 +7,19 @@ import type { Tensor } from "../tensor.ts";
 import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
 import fillWgsl from "./fill.wgsl" with { type: "text" };
 import gatherWgsl from "./gather_rows.wgsl" with { type: "text" };
+import scalarWordsWgsl from "./scalar_words.wgsl" with { type: "text" };
 import scatterAddWgsl from "./scatter_add_rows.wgsl" with { type: "text" };
 import scatterWgsl from "./scatter_rows.wgsl" with { type: "text" };
+import vectorWordsWgsl from "./vector_words.wgsl" with { type: "text" };
 
 const THREADS = 64;
 const constants = constantsPart({ threads: THREADS });
 
-/** Words are copied as bits, so that a float's payload stays the same. */
+/** The WGSL that defines `word`. Words are copied as bits, so that a float's payload stays the same. */
 function wordPart(size: ItemSize): WgslPart {
-  return { file: "word", text: `alias word = ${size === 4 ? "vec4<u32>" : "u32"};\n` };
+  return size === 4
+    ? { file: "vector_words.wgsl", text: vectorWordsWgsl }
+    : { file: "scalar_words.wgsl", text: scalarWordsWgsl };
 }
 
 const gatherKernel = kernelFamily((size: ItemSize) =>

@@ -16,8 +16,7 @@ const THREADS = 64;
 export function softCapParts(cap: number): WgslPart[] {
   assert(Number.isFinite(cap) && cap >= 0, `a soft cap above 0, or 0 for none, not ${cap}`);
   if (cap === 0) return [{ file: "uncapped.wgsl", text: uncappedWgsl }];
-  const constant = { file: "constants", text: `const cap = f32(${cap});\n` };
-  return [constant, { file: "capped.wgsl", text: cappedWgsl }];
+  return [constantsPart({ cap: { f32: cap } }), { file: "capped.wgsl", text: cappedWgsl }];
 }
 
 const kernel = kernelFamily((size: ItemSize, cap: number) =>

@@ -1,0 +1,3 @@
+// Rows of any width: copy one word at a time, where vector_words.wgsl copies four.
+
+alias word = u32;

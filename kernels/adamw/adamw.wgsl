@@ -1,4 +1,4 @@
-// AdamW, second of two steps: thread t owns the items t, t + T, t + 2T, … of the flat arenas.
+// AdamW, second of two steps: thread t owns the items t, t + T, t + 2T, … of the flat arrays.
 //
 //   ĝ = factor · g        m ← β1·m + (1 − β1)·ĝ        v ← β2·v + (1 − β2)·ĝ²
 //   p ← p − (lr·weight_decay·p + lr/(1 − β1^t) · m / (√(v/(1 − β2^t)) + eps))

@@ -36,7 +36,7 @@ export type Operands<K> = K extends Kernel<string, infer I, infer O> ? Readonly<
 /** The parameters of a kernel, by name. */
 export type Params<K> = K extends Kernel<infer P, string, string> ? Readonly<Record<P, number>> : never;
 
-let nextId = 1;
+let next_id = 1;
 
 /**
  * A kernel. Each device compiles it at its first dispatch, so a mistake in its text is found then.
@@ -67,7 +67,7 @@ let nextId = 1;
 export function defineKernel<const P extends string, const I extends string, const O extends string>(
   spec: KernelSpec<P, I, O>,
 ): Kernel<P, I, O> {
-  return { ...spec, id: nextId++ };
+  return { ...spec, id: next_id++ };
 }
 
 /** The kernel's full text. */

@@ -78,8 +78,8 @@ export function wordProblems(file: ProjectFile): string[] {
 }
 
 /** The file in docs/decisions for a package. */
-export function decisionFile(packageName: string): string {
-  return `docs/decisions/${packageName.replace(/^@/, "").replaceAll(/[^a-z0-9]+/g, "_")}.md`;
+export function decisionFile(package_name: string): string {
+  return `docs/decisions/${package_name.replace(/^@/, "").replaceAll(/[^a-z0-9]+/g, "_")}.md`;
 }
 
 /** Dependencies without a decision, and imports that are not pinned to one version. */

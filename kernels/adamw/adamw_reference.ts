@@ -18,9 +18,9 @@ export function adamwReference({ p, m, v }: AdamwState, g: Float64Array, options
     const gradient = factor * g[i]!;
     m[i] = beta1 * m[i]! + (1 - beta1) * gradient;
     v[i] = beta2 * v[i]! + (1 - beta2) * gradient ** 2;
-    const mHat = m[i]! / (1 - beta1 ** step), vHat = v[i]! / (1 - beta2 ** step);
-    if (Math.sqrt(vHat) < eps) eps_dominated++;
-    p[i] = p[i]! - lr * weight_decay * p[i]! - lr * mHat / (Math.sqrt(vHat) + eps);
+    const m_hat = m[i]! / (1 - beta1 ** step), v_hat = v[i]! / (1 - beta2 ** step);
+    if (Math.sqrt(v_hat) < eps) eps_dominated++;
+    p[i] = p[i]! - lr * weight_decay * p[i]! - lr * m_hat / (Math.sqrt(v_hat) + eps);
   }
   return { norm, factor, eps_dominated };
 }

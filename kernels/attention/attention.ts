@@ -164,8 +164,8 @@ export function attentionBackward(
   recorder.dispatch(delta, { count, width: width / 4 }, tensors, [ceilDiv(count, DELTA_THREADS)]);
   const values = { rows, heads, kv_heads, scale: rules.scale }, visible = visibilityKey(rules);
   const query = planHeads(recorder.gpu, options, { ...shape, vectors: 4 });
-  const queryGrid = [ceilDiv(rows, query.rows), kv_heads * query.chunks] as const;
-  recorder.dispatch(backwardQuery(JSON.stringify(query.constants), ...visible), values, tensors, queryGrid);
+  const query_grid = [ceilDiv(rows, query.rows), kv_heads * query.chunks] as const;
+  recorder.dispatch(backwardQuery(JSON.stringify(query.constants), ...visible), values, tensors, query_grid);
   const key = planKeys(recorder.gpu, options, shape);
   recorder.dispatch(backwardKey(JSON.stringify(key.constants), ...visible), values, tensors, [
     ceilDiv(rows, key.rows),

@@ -74,20 +74,20 @@ interface Setting {
 async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = inputs(shape)) {
   const { rows, depth, columns } = shape;
   const { orientation, type, layout, compute = "f32", parts = 1 } = setting;
-  const weightShape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
+  const weight_shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
   const w = randomWeight(2, type, columns * depth);
-  const row_values = type === "f32" ? 4 * weightShape[1] : weightShape[1];
+  const row_values = type === "f32" ? 4 * weight_shape[1] : weight_shape[1];
   const limited = limitedAllocator(gpu, PART_ROWS * row_values), { lora } = given;
-  const matrixShape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
+  const matrix_shape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
   const out = await run(gpu, {
     x: [given.x, [rows, depth]],
     u: [given.u, lora ? [rows, lora.stride] : [given.u.length]],
-    matrix: [given.matrix, lora ? matrixShape : [given.matrix.length]],
+    matrix: [given.matrix, lora ? matrix_shape : [given.matrix.length]],
     residual: [given.residual, [rows, columns]],
     y: filled(NaN, rows, columns),
   }, (recorder, t, allocator) => {
     const owner = parts === 1 ? allocator : limited;
-    const weight = uploadWeight(owner, { type, shape: weightShape }, w.bytes);
+    const weight = uploadWeight(owner, { type, shape: weight_shape }, w.bytes);
     assert.equal(weightParts(weight).length, parts);
     const term = lora && { u: t.u, column: lora.column, matrix: t.matrix, scale: lora.scale };
     const residual = shape.residual ? t.residual : undefined;

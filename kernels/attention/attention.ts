@@ -88,9 +88,6 @@ const backwardKey = kernelFamily((...key: AttentionKey) => {
   });
 });
 
-/** The kernel families by key, for tests that read their text. */
-export const attentionKernels = { forward, backwardQuery, backwardKey } as const;
-
 function expectHeads(q: Operands<ReturnType<typeof forward>>["q"], k: typeof q, spans: typeof q): HeadsShape {
   const [rows, heads, width] = expectShape(q, "q", 3);
   const [, kv_heads] = expectShape(k, "k", 3);

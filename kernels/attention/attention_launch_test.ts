@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
-import { kernelText } from "../kernel.ts";
+import { type Kernel, kernelText } from "../kernel.ts";
 import { Recorder } from "../recorder.ts";
 import { ShapeError } from "../shape.ts";
-import { Allocator } from "../tensor.ts";
+import { Allocator, type Tensor } from "../tensor.ts";
 import { filled, gpuTest, run } from "../gpu_testing.ts";
-import { attentionBackward, attentionForward, attentionKernels } from "./attention.ts";
+import { attentionBackward, attentionForward } from "./attention.ts";
 import { attentionRowAlignment, ROW_ALIGNMENTS } from "./attention_plan.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "./packed_rows.ts";
@@ -114,38 +114,54 @@ Deno.test("rows of a group refer to their prompt; padding refers to itself", () 
   assert.deepEqual([row(12), row(15)], [[12, 0, 12, 13], [0, 0, 15, 16]]);
 });
 
-/** The number of matches of a pattern in each kernel's text. */
-function counts(constants: Record<string, number>, pattern: RegExp): number[] {
-  const { forward, backwardQuery, backwardKey } = attentionKernels;
-  return [forward, backwardQuery, backwardKey].map((family) =>
-    kernelText(family(JSON.stringify(constants), 0, 0)).match(pattern)?.length ?? 0
-  );
+/** The texts of the forward pass, and of the backward passes for queries and for keys. */
+function textsOf([heads, kv_heads, width]: [number, number, number], options: FormOptions): string[] {
+  const texts = new Map<string, string>();
+  const recorder = {
+    gpu: { facts: { software: true }, subgroup_size: 0 },
+    dispatch: (kernel: Kernel) => void texts.set(kernel.name, kernelText(kernel)),
+  } as unknown as Recorder;
+  const of = (...shape: number[]) => ({ dtype: "f32", shape }) as unknown as Tensor;
+  const q = of(1, heads, width), k = of(1, kv_heads, width), sums = of(1, heads);
+  const tensors = {
+    ...{ q, o: q, d_o: q, d_q: q, k, v: k, d_k: k, d_v: k, lse: sums, delta: sums },
+    rows: { ...of(1, 4), dtype: "u32" } as Tensor,
+  };
+  attentionForward(recorder, tensors, { scale: 1 }, options);
+  attentionBackward(recorder, tensors, { scale: 1 }, options);
+  return ["forward", "backward_query", "backward_key"].map((pass) => texts.get(`attention_${pass}`)!);
 }
 
+/** The number of matches of a pattern in each text. */
+const counts = (texts: readonly string[], pattern: RegExp) =>
+  texts.map((text) => text.match(pattern)?.length ?? 0);
+
 Deno.test("the texts for lanes are straight-line code with named registers", () => {
-  const constants = { D4: 3, HEADS: 2, KEYS: 2, LANES: 4, THREADS: 4 };
+  // A lane holds 3 vectors of each head: of both heads of queries, or of 2 keys.
+  const texts = textsOf([2, 1, 12], { form: "lanes", lanes: 4 });
   assert.deepEqual(
-    counts(constants, /^\s*#|\{[A-Za-z0-9]+\}/gm),
+    counts(texts, /^\s*#|\{[A-Za-z0-9]+\}/gm),
     [0, 0, 0],
     "nothing is left of the template",
   );
-  assert.deepEqual(counts(constants, /workgroupBarrier|var<workgroup>|var \w+: array/g), [0, 0, 0]);
-  assert.deepEqual(counts(constants, /\bfor \(/g), [1, 1, 2], "blocks are the loop, and heads for keys");
+  assert.deepEqual(counts(texts, /workgroupBarrier|var<workgroup>|var \w+: array/g), [0, 0, 0]);
+  assert.deepEqual(counts(texts, /\bfor \(/g), [1, 1, 2], "blocks are the loop, and heads for keys");
   assert.deepEqual(
-    counts(constants, /\+= dot\(/g),
+    counts(texts, /\+= dot\(/g),
     [2 * 3 * 4, 2 * 2 * 3 * 4, 2 * 2 * 3 * 4],
     "vectors of scores",
   );
-  assert.deepEqual(counts(constants, /var (o|d_q|d_k|d_v)\d+_\d+ = /g), [6, 6, 12], "accumulators");
+  assert.deepEqual(counts(texts, /var (o|d_q|d_k|d_v)\d+_\d+ = /g), [6, 6, 12], "accumulators");
   assert.deepEqual(
-    counts({ ...constants, LANES: 1 }, /subgroup[A-Z]/g),
+    counts(textsOf([2, 1, 12], { form: "lanes", lanes: 1 }), /subgroup[A-Z]/g),
     [0, 0, 0],
     "a lone thread shares nothing",
   );
 });
 
 Deno.test("the texts for tiles share staged rows and are straight-line code for each thread", () => {
-  const constants = { D4: 32, PARTS: 4, CHUNKS: 8, ROWS: 32, KEYS: 8, HEADS: 1, THREADS: 128 };
-  assert.deepEqual(counts(constants, /var<workgroup> \w+_tile/g), [2, 2, 2]);
-  assert.deepEqual(counts(constants, /\+= dot\(/g), [64, 128, 128], "8 keys by the 8 vectors of a thread");
+  // 4 threads share a head of 32 vectors.
+  const texts = textsOf([1, 1, 128], { form: "tiles" });
+  assert.deepEqual(counts(texts, /var<workgroup> \w+_tile/g), [2, 2, 2]);
+  assert.deepEqual(counts(texts, /\+= dot\(/g), [64, 128, 128], "8 keys by the 8 vectors of a thread");
 });

@@ -23,6 +23,19 @@ function hasBody({ method, headers }: Request): boolean {
   return headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) > 0;
 }
 
+/** The statuses of answers that never have a body. */
+const NO_BODY_STATUS: readonly number[] = [204, 205, 304];
+
+/**
+ * An answer to HEAD, with the length of the body that GET has, or none. `Deno.serve` adds a length of 0 to an answer
+ * without a body, but GET may have a stream, whose length is unknown.
+ */
+function answerToHead(response: Response): Response {
+  const { body, headers, status } = response;
+  if (body || headers.has("content-length") || NO_BODY_STATUS.includes(status)) return response;
+  return new Response(new Blob([]).stream(), { status, headers });
+}
+
 /** A request and its answer, until the answer is sent or the client disconnects. */
 class Exchange {
   readonly #options: ListenerOptions;
@@ -40,7 +53,7 @@ class Exchange {
     this.#slow.signal.addEventListener("abort", () => slow.resolve(null), { once: true });
     const answering = this.#options.handle(...this.#convert(request, peer));
     const response = await Promise.race([answering, slow.promise]);
-    if (response) return this.#paced(response);
+    if (response) return request.method === "HEAD" ? answerToHead(response) : this.#paced(response);
     answering.then(({ body }) => body?.cancel()).catch(() => {});
     return new Response(null, { status: 408, headers: { connection: "close" } });
   }

@@ -3,7 +3,16 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { type BodySpec, raw, type Route, route } from "../routing/route.ts";
+import {
+  type Answer,
+  type BodySpec,
+  empty,
+  json,
+  jsonPieces,
+  raw,
+  type Route,
+  route,
+} from "../routing/route.ts";
 import { connect, reader, type WithRoutes } from "./listener_testing.ts";
 
 const BYTES = "application/octet-stream";
@@ -54,6 +63,23 @@ async function whileWaiting(clock: ManualClock, delta_ms: number): Promise<void>
   while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
   await clock.advance(delta_ms);
 }
+
+async function* oneText(text: string): AsyncGenerator<string> {
+  yield await Promise.resolve(text);
+}
+
+/** A route for each form of an answer, with the length that GET has. */
+const ANSWERS: readonly [answer: () => Answer, length: string | null][] = [
+  [() => json(200, "text"), "6"],
+  [() => jsonPieces(200, oneText('"text"')), null],
+  [() => raw(200, BYTES, "text"), "4"],
+  [() => raw(200, "text/event-stream", chunks(1).stream), null],
+  [
+    () => ({ ...raw(200, BYTES, chunks(1).stream), headers: { "content-length": `${CHUNK.length}` } }),
+    "65536",
+  ],
+  [() => empty(204), null],
+];
 
 /** The tests by name. */
 export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Promise<void>>> = {
@@ -284,6 +310,23 @@ export const BODY_TESTS: Readonly<Record<string, (withRoutes: WithRoutes) => Pro
       assert.match(await refused, /^HTTP\/1\.1 413 /);
       endless.close();
       await sending;
+    });
+  },
+
+  "HEAD has the length that GET has": async (withRoutes) => {
+    const routes = ANSWERS.map(([handler], i): Route => ({
+      ...{ method: "GET", path: `/${i}`, operation: `read_${i}`, summary: "Reads.", handler },
+      answers: { 200: { description: "Anything." } },
+    }));
+    await withRoutes(routes, async (address, logged) => {
+      for (const [i, [, length]] of ANSWERS.entries()) {
+        for (const method of ["GET", "HEAD"]) {
+          const answer = await fetch(`http://${address}/${i}`, { method });
+          await answer.bytes();
+          assert.equal(answer.headers.get("content-length"), length, `${method} of answer ${i}`);
+        }
+      }
+      assert.deepEqual(logged, []);
     });
   },
 

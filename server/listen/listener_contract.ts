@@ -129,6 +129,22 @@ const TESTS: Readonly<Record<string, Test>> = {
     });
   },
 
+  "HEAD has no length where GET has none, and its connection goes on": async (listen) => {
+    const handle = ({ method }: Request) =>
+      Promise.resolve(new Response(method === "HEAD" ? null : new Blob(["streamed"]).stream()));
+    await withHandler({ listen, handle }, async (address, logged) => {
+      const start = "HTTP/1.1\r\nHost: a\r\n";
+      const text = await sendRaw(address, `HEAD / ${start}\r\nGET / ${start}${CLOSE}`);
+      const [head, of_get, ...body] = text.split("\r\n\r\n");
+      for (const lines of [head, of_get]) {
+        assert.match(lines!, /^HTTP\/1\.1 200 /);
+        assert.doesNotMatch(lines!, /content-length/i);
+      }
+      assert.match(body.join("\r\n\r\n"), /^8\r\nstreamed\r\n0\r\n/);
+      assert.deepEqual(logged, []);
+    });
+  },
+
   "a stream with a length is sent with it, and one that fails is not taken for all of it": async (listen) => {
     let fails = false;
     const handle = () => {

@@ -140,6 +140,8 @@ function extend(bucket: Bucket, update: number, value: number): void {
   bucket.last_update = update;
   bucket.min = Math.min(bucket.min, value);
   bucket.max = Math.max(bucket.max, value);
-  bucket.mean += (value - bucket.mean) / bucket.count;
+  // The difference of large values may overflow, so each is divided first. Rounding must not leave the range.
+  const mean = bucket.mean + (value / bucket.count - bucket.mean / bucket.count);
+  bucket.mean = Math.min(Math.max(mean, bucket.min), bucket.max);
   bucket.last = value;
 }

@@ -95,6 +95,16 @@ Deno.test("buckets have min, mean, max and last of their updates", async () => {
   );
 });
 
+Deno.test("a bucket of values that are too large to be added has a mean", async () => {
+  await withLog([metrics(1, { x: 1.7e308 }), metrics(2, { x: -1.7e308 })], async (get) => {
+    assert.equal((await get("?buckets=1")).json.buckets[0].mean, 0);
+    assert.match(
+      (await get("?buckets=1&format=csv")).body,
+      /^x,1,2,2,-1\.7e\+308,0,1\.7e\+308,-1\.7e\+308$/m,
+    );
+  });
+});
+
 Deno.test("CSV has the same columns and rows as JSON, and all of them unless a limit is given", async () => {
   await withLog(THREE, async (get) => {
     const { headers, body } = await get("?format=csv&names=loss/policy");

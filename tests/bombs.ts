@@ -63,6 +63,9 @@ export function jsonBombs(): Bomb[] {
     json("a string of 10 MB", recipe(`"name":"${"x".repeat(1e7)}"`), TOO_LARGE),
     json("a string of 8 MB", recipe(`"name":"${"x".repeat(8e6)}"`), { errors: "/name invalid_value…" }),
     json("escapes of 8 MB", recipe(`"name":"${"\\u0041".repeat(13e5)}"`), { errors: "/name invalid_value…" }),
+    json("escaped quotes of 8 MB", recipe(`"name":"${'\\"'.repeat(39e5)}"`), {
+      errors: "/name invalid_value…",
+    }),
     json("a key of 8 MB", recipe(`"${"x".repeat(8e6)}":1`), LONG_NAME),
     json(
       "300 problems below a key of 4 MB",

@@ -19,6 +19,7 @@ const MAX_DIGITS = 1024;
 const SPACE = /[ \t\n\r]*/y;
 
 const QUOTE = '"', BACKSLASH = "\\";
+const QUOTE_CODE = QUOTE.charCodeAt(0), BACKSLASH_CODE = BACKSLASH.charCodeAt(0);
 
 export interface StrictJson {
   /** Without the fields whose names are too long. */
@@ -114,13 +115,15 @@ class Reader {
    * the string is long.
    */
   #endOfString(): number {
-    const { text } = this;
+    const { text } = this, begin = this.#at + 1;
     if (text[this.#at] !== QUOTE) return 0;
-    for (let at = this.#at + 1; (at = text.indexOf(QUOTE, at)) >= 0; at++) {
-      let escapes = 0;
-      // The quote at the begin of the string ends this, too.
-      while (text[at - 1 - escapes] === BACKSLASH) escapes++;
-      if (escapes % 2 === 0) return at + 1;
+    const first = text.indexOf(QUOTE, begin);
+    if (first < 0 || text[first - 1] !== BACKSLASH) return first + 1;
+    // A search for each of millions of quotes takes ten times as long as reading the characters.
+    for (let at = begin; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE_CODE) return at + 1;
+      if (code === BACKSLASH_CODE) at++;
     }
     return 0;
   }

@@ -82,6 +82,22 @@ Deno.test("a string ends at its first quote that is not escaped", () => {
   }
 });
 
+Deno.test("every short text of quotes, backslashes, an escape and commas is read as JSON.parse does", () => {
+  let texts = [""];
+  for (let length = 0; length < 7; length++) {
+    texts = texts.flatMap((text) => ['"', "\\", "n", ","].map((next) => text + next));
+    for (const text of texts) {
+      let expected: unknown = null;
+      try {
+        expected = JSON.parse(`["${text}"]`);
+      } catch { /* it is no JSON */ }
+      const { value, is_read } = parseStrictJson(`["${text}"]`);
+      assert.equal(is_read, expected !== null, text);
+      assert.deepEqual(value, expected, text);
+    }
+  }
+});
+
 Deno.test("a field has a name of at most 1024 characters, because every problem below it names it", () => {
   const below = `{${'"a":0,'.repeat(300)}"a":0}`;
   assert.deepEqual(wrong(`{"${"x".repeat(1025)}":${below}}`), [""]);

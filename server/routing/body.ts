@@ -1,11 +1,15 @@
 /** The body of a request: checks its type (415), its size (413), then its content (422). */
 
 import type { ServerConfig } from "../../config/server/schema.ts";
+import { nextTurn } from "../../core/pauses.ts";
 import { check } from "../http/issues.ts";
 import { Problem, type ProblemError } from "../http/problems.ts";
 import type { BodySpec, HeaderSpecs } from "./route.ts";
 import type { Services } from "./services.ts";
 import { parseStrictJson } from "../http/strict_json.ts";
+
+/** A longer text, in characters, is decoded and parsed in two turns, between which other requests are answered. */
+const MAX_ONE_TURN = 1 << 20;
 
 export type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>;
 
@@ -98,6 +102,7 @@ export async function readBody(
   if (!is_json && !spec.read) return { body: { content_type, stream }, errors: [] };
   const text = await decoded(stream);
   if (text === null) return { body: null, errors: [NOT_TEXT] };
+  if (text.length > MAX_ONE_TURN) await nextTurn();
   const parsed = is_json ? parseStrictJson(text) : { value: text, is_read: true, errors: [] };
   if (!parsed.is_read) return { body: null, errors: parsed.errors };
   const given = { content_type, value: parsed.value };

@@ -2,13 +2,16 @@
 
 import { z } from "zod";
 import { findRun } from "./resources/find_run.ts";
-import { nextCursor, page, pageQuery } from "./http/page.ts";
+import { nextCursor, PagedList } from "./http/page.ts";
 import { json, type Route, route } from "./routing/route.ts";
 import { ROUTES } from "./route_table.ts";
 import { runCardSchema, runFilters } from "./resources/run_schema.ts";
 import type { ViewSource } from "./resources/view_run.ts";
 
 const JSON_TYPE = "application/json";
+
+/** Its one run is the key. */
+const RUN_LIST = new PagedList("runs", /^run_view$/);
 
 /** The table of view mode. Only GET: another method on these paths is 405, any other path 404. */
 export function viewRoutes(source: ViewSource): Route[] {
@@ -17,7 +20,7 @@ export function viewRoutes(source: ViewSource): Route[] {
     path: "/v1/runs",
     operation: "list_runs",
     summary: "The one run of view mode.",
-    query: z.strictObject({ ...pageQuery, ...runFilters }),
+    query: z.strictObject({ ...RUN_LIST.query, ...runFilters }),
     answers: {
       200: {
         description: "The run, when it passes the filters.",
@@ -29,7 +32,7 @@ export function viewRoutes(source: ViewSource): Route[] {
       const passes = Object.entries(filters).every(([name, value]) =>
         value === undefined || run[name as keyof typeof filters] === value
       );
-      const { items, next_cursor } = page(passes ? [run] : [], {
+      const { items, next_cursor } = RUN_LIST.page(passes ? [run] : [], {
         limit,
         cursor,
         keyOf: ({ id }) => id,

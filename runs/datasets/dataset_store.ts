@@ -46,11 +46,12 @@ const startsSchema = z.array(z.strictObject({ line: z.int(), offset: z.int() }))
 /** The names of unfinished folders begin with these. Those that a crash left are removed when the store opens. */
 const UPLOAD_PREFIX = ".upload-", DELETED_PREFIX = ".deleted-";
 
-const ID = /^ds_[0-9A-HJKMNP-TV-Z]{26}$/;
+/** The form of a dataset's id. */
+export const DATASET_ID = /^ds_[0-9A-HJKMNP-TV-Z]{26}$/;
 
 /** Whether a text has the form of a dataset's id. */
 export function isDatasetId(text: string): boolean {
-  return ID.test(text);
+  return DATASET_ID.test(text);
 }
 
 export interface DatasetStoreOptions {

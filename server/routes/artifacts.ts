@@ -13,7 +13,7 @@ import {
 } from "../resources/artifacts.ts";
 import { allowsRange, byteRange, namesEtag } from "../http/byte_range.ts";
 import { findRun } from "../resources/find_run.ts";
-import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { ANY_KEYS, nextCursor, PagedList } from "../http/page.ts";
 import { notFound } from "../http/problems.ts";
 import { json, type Route, route } from "../routing/route.ts";
 import type { StoredRun } from "../sources/run_source.ts";
@@ -43,12 +43,14 @@ function cardOf(run: StoredRun, { name, content: { size_bytes, modified_ms } }: 
   };
 }
 
+const ARTIFACT_LIST = new PagedList("artifacts", ANY_KEYS);
+
 const listRunArtifacts = route({
   method: "GET",
   path: "/v1/runs/{id}/artifacts",
   operation: "list_artifacts",
   summary: "The artefacts that a run has now, complete ones only.",
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(ARTIFACT_LIST.query),
   answers: {
     200: {
       description: "A page of them, in the order of the inventory.",
@@ -61,7 +63,7 @@ const listRunArtifacts = route({
   find: findRun,
   async handler({ found: run, query: { limit, cursor }, services }) {
     const all = await listArtifacts(run, services);
-    const { items, next_cursor } = page(all, { limit, cursor, keyOf: ({ name }) => name });
+    const { items, next_cursor } = ARTIFACT_LIST.page(all, { limit, cursor, keyOf: ({ name }) => name });
     return json(200, { artifacts: items.map((artifact) => cardOf(run, artifact)), next_cursor });
   },
 });

@@ -7,19 +7,20 @@ import {
   type CatalogueList,
   type CatalogueTable,
 } from "../../config/check/catalogue_tables.ts";
-import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { ANY_KEYS, nextCursor, PagedList } from "../http/page.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
 /** The route with the entries of a list. */
 function routeOf(list: CatalogueList): Route {
   const { route: path, schema_name, plural, types, typeOf }: CatalogueTable = CATALOGUE_TABLES[list];
   const entry = z.strictObject({ id: z.string(), description: z.string(), type: z.enum(types) });
+  const paged = new PagedList(list, ANY_KEYS);
   return route({
     method: "GET",
     path,
     operation: `list_${list}`,
     summary: `${plural} that the operator declares.`,
-    query: z.object(pageQuery),
+    query: z.object(paged.query),
     answers: {
       200: {
         description: "In the order declared.",
@@ -33,7 +34,7 @@ function routeOf(list: CatalogueList): Route {
     },
     handler({ query, services: { config } }) {
       const entries: readonly { id: string; description: string }[] = config[list];
-      const { items, next_cursor } = page(entries, { ...query, keyOf: ({ id }) => id });
+      const { items, next_cursor } = paged.page(entries, { ...query, keyOf: ({ id }) => id });
       const shown = items.map((item) => ({
         id: item.id,
         description: item.description,

@@ -11,7 +11,7 @@ import {
 import { readEventsAt } from "../../runs/results/run_log.ts";
 import { evaluatedUpdates } from "../resources/evaluated.ts";
 import { findRun } from "../resources/find_run.ts";
-import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { nextCursor, PagedList } from "../http/page.ts";
 import { json, type Route, route } from "../routing/route.ts";
 import { eventsPath, followRun } from "../resources/run_logs.ts";
 import type { StoredRun } from "../sources/run_source.ts";
@@ -47,12 +47,14 @@ async function cardsOf(
   return all.filter((card) => card !== null);
 }
 
+const CHECKPOINT_LIST = new PagedList("checkpoints", /^\d{16}$/);
+
 const listRunCheckpoints = route({
   method: "GET",
   path: "/v1/runs/{id}/checkpoints",
   operation: "list_checkpoints",
   summary: "The checkpoints of a run, newest first.",
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(CHECKPOINT_LIST.query),
   answers: {
     200: {
       description: "A page of them.",
@@ -72,7 +74,12 @@ const listRunCheckpoints = route({
     const best = bestEvaluated(updates, await evaluatedUpdates(services.database, id));
     // All digits, so that keys fall as texts.
     const keyOf = (name: string) => String(checkpointUpdate(name)).padStart(16, "0");
-    const { items, next_cursor } = page(all.reverse(), { limit, cursor, keyOf, falling: true });
+    const { items, next_cursor } = CHECKPOINT_LIST.page(all.reverse(), {
+      limit,
+      cursor,
+      keyOf,
+      falling: true,
+    });
     return json(200, { checkpoints: await cardsOf(found, { names: items, best }, services), next_cursor });
   },
 });

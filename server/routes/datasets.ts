@@ -7,10 +7,10 @@ import { LIMITS } from "../../config/sections/limits.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { DATASET_KINDS } from "../../runs/datasets/dataset_kind.ts";
-import { type DatasetCard, datasetCardSchema } from "../../runs/datasets/dataset_store.ts";
+import { DATASET_ID, type DatasetCard, datasetCardSchema } from "../../runs/datasets/dataset_store.ts";
 import { jobOn } from "../resources/job_problems.ts";
 import { jsonValue } from "../http/json_value.ts";
-import { encodeCursor, nextCursor, numberOfCursor, page, pageQuery } from "../http/page.ts";
+import { nextCursor, NUMBER_KEYS, PagedList } from "../http/page.ts";
 import { clientFile } from "../access/paths.ts";
 import { conflict, invalidRequest, notFound, problemAt } from "../http/problems.ts";
 import { empty, json, type Route, route } from "../routing/route.ts";
@@ -53,12 +53,14 @@ function lineOf(text: string): number | null {
   return /^[1-9]\d{0,14}$/.test(text) ? Number(text) : null;
 }
 
+const DATASET_LIST = new PagedList("datasets", DATASET_ID);
+
 const listDatasets = route({
   method: "GET",
   path: "/v1/datasets",
   operation: "list_datasets",
   summary: "Datasets, newest first.",
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(DATASET_LIST.query),
   answers: {
     200: {
       description: "The cards of datasets.",
@@ -70,7 +72,7 @@ const listDatasets = route({
   },
   async handler({ query, services: { datasets } }) {
     const newest_first = { ...query, keyOf: ({ id }: DatasetCard) => id, falling: true };
-    const { items, next_cursor } = page(await datasets.list(), newest_first);
+    const { items, next_cursor } = DATASET_LIST.page(await datasets.list(), newest_first);
     return json(200, { datasets: items, next_cursor });
   },
 });
@@ -155,12 +157,15 @@ const shownRow = z.strictObject({
   problem: z.string().nullable().meta({ description: "Why training would refuse the line." }),
 }).meta({ id: "DatasetRow" });
 
+/** The key is a line. */
+const PREVIEW_LIST = new PagedList("rows", NUMBER_KEYS);
+
 const previewDataset = route({
   method: "GET",
   path: "/v1/datasets/{id}/preview",
   operation: "preview_dataset",
   summary: "The first rows as they are read.",
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(PREVIEW_LIST.query),
   answers: {
     200: {
       description: "Rows in the order of the file.",
@@ -175,17 +180,20 @@ const previewDataset = route({
   problems: { "device-busy": [] },
   find: findDataset,
   async handler({ found, query: { limit, cursor }, request: { signal }, services: { datasets, jobs } }) {
-    const line = numberOfCursor(cursor, 1), path = datasets.pathOf(found), { kind } = found;
+    const line = PREVIEW_LIST.numberOf(cursor, 1), path = datasets.pathOf(found), { kind } = found;
     const { rows, next } = await reading(found, datasets, async () => {
       const from = await datasets.startOf(found, line);
       return await jobs.run("preview_rows", { path, kind, line, from, limit }, signal);
     });
-    const next_cursor = next === null ? null : encodeCursor(String(next));
+    const next_cursor = next === null ? null : PREVIEW_LIST.cursorOf(next);
     return json(200, { rows: rows as z.input<typeof shownRow>[], next_cursor });
   },
 });
 
 const ctxSchema = z.int().gte(LIMITS["training.ctx"].min).lte(LIMITS["training.ctx"].max);
+
+/** The key is the number of tokens before. */
+const TOKEN_LIST = new PagedList("row_tokens", NUMBER_KEYS);
 
 const listRowTokens = route({
   method: "GET",
@@ -196,7 +204,7 @@ const listRowTokens = route({
     model: z.string().min(1).meta({ description: "Path of a GGUF file in path_roots." }),
     ctx: z.string().regex(/^\d+$/, { error: "must be a whole number" }).transform(Number).pipe(ctxSchema)
       .optional().meta({ description: "Tokens after it are not trained; absent: the training default." }),
-    ...pageQuery,
+    ...TOKEN_LIST.query,
   }),
   answers: {
     200: {
@@ -231,7 +239,7 @@ const listRowTokens = route({
     return { card, line };
   },
   async handler({ found: { card, line }, query, request: { signal }, services: { datasets, jobs, config } }) {
-    const start = numberOfCursor(query.cursor, 0), kind = kindOf(card), pointer = "/query/model";
+    const start = TOKEN_LIST.numberOf(query.cursor, 0), kind = kindOf(card), pointer = "/query/model";
     const model = await clientFile(query.model, { roots: config.path_roots, pointer });
     const rendered = { model, ctx: query.ctx ?? null, template_variables: {} };
     const named = { pointer, named: query.model, file: model }, path = datasets.pathOf(card);
@@ -242,7 +250,7 @@ const listRowTokens = route({
     });
     if (!answer) throw notFound("There is no such row", "/path/n");
     const { tokens, has_more } = answer;
-    return json(200, { tokens, next_cursor: has_more ? encodeCursor(String(start + tokens.length)) : null });
+    return json(200, { tokens, next_cursor: has_more ? TOKEN_LIST.cursorOf(start + tokens.length) : null });
   },
 });
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { readEventsAt } from "../../runs/results/run_log.ts";
 import { evaluationOf, evaluationResourceSchema } from "../resources/evaluation.ts";
 import { findRun } from "../resources/find_run.ts";
-import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { nextCursor, PagedList } from "../http/page.ts";
 import { notFound } from "../http/problems.ts";
 import { json, JsonPart, jsonPieces, type Route, route } from "../routing/route.ts";
 import { eventsPath, followRun } from "../resources/run_logs.ts";
@@ -35,12 +35,14 @@ async function* listJson(
   yield `${before === "," ? "" : before}],"next_cursor":${JSON.stringify(next_cursor)}}`;
 }
 
+const EVALUATION_LIST = new PagedList("evaluations", /^\d{9}$/);
+
 const listEvaluations = route({
   method: "GET",
   path: "/v1/runs/{id}/evaluations",
   operation: "list_evaluations",
   summary: "The evaluations of a run, newest first, with the outcome of every scenario.",
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(EVALUATION_LIST.query),
   answers: {
     200: {
       description: "A page of them.",
@@ -56,7 +58,7 @@ const listEvaluations = route({
   async handler({ found, query: { limit, cursor }, services }) {
     const keyOf = ({ name }: EventPlace) => name.padStart(DIGITS, "0");
     const places = await placesOf(found, services);
-    const { items, next_cursor } = page(places, { limit, cursor, keyOf, falling: true });
+    const { items, next_cursor } = EVALUATION_LIST.page(places, { limit, cursor, keyOf, falling: true });
     return jsonPieces(200, listJson(eventsPath(found), items, next_cursor));
   },
 });

@@ -9,7 +9,7 @@ import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { JobTypes } from "../../runs/jobs/job_table.ts";
 import type { FoundModel } from "../../runs/models/find_models.ts";
 import { jobOn, modelProblem } from "../resources/job_problems.ts";
-import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { ANY_KEYS, nextCursor, PagedList } from "../http/page.ts";
 import { clientFile } from "../access/paths.ts";
 import { json, type Route, route } from "../routing/route.ts";
 import { templateProbeSchema } from "../resources/template_probe.ts";
@@ -84,12 +84,14 @@ function modelFile(found: FoundModel, description: Description): ModelFile {
 /** A header, because the contract's lists have no field for it. */
 const COMPLETE = "X-Search-Complete";
 
+const MODEL_LIST = new PagedList("models", ANY_KEYS);
+
 const listModelFiles = route({
   method: "GET",
   path: "/v1/model-files",
   operation: "list_model_files",
   summary: "GGUF files under path_roots, by path.",
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(MODEL_LIST.query),
   answers: {
     200: {
       description: "A file that cannot be read is listed with its problem.",
@@ -103,7 +105,7 @@ const listModelFiles = route({
   problems: { "device-busy": [] },
   async handler({ query, request: { signal }, services: { model_files } }) {
     const { models, complete } = await model_files.find(signal);
-    const { items, next_cursor } = page(models, {
+    const { items, next_cursor } = MODEL_LIST.page(models, {
       ...query,
       // A cursor must not contain a path.
       keyOf: ({ path }) => createHash("sha256").update(path).digest("base64url"),

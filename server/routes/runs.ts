@@ -3,8 +3,9 @@
 import { z } from "zod";
 import { number } from "../../config/sections/fields.ts";
 import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
+import { RUN_FOLDER } from "../../runs/fleet/new_run.ts";
 import { askFleet, findManagedRun, fleetOf } from "../resources/fleet_problems.ts";
-import { nextCursor, page, pageQuery } from "../http/page.ts";
+import { nextCursor, PagedList } from "../http/page.ts";
 import { createRun, keepAnswerOf } from "../requests/create_run.ts";
 import { IDEMPOTENCY_KEY, RUN_BODY } from "../requests/run_body.ts";
 import { RUN_PROBLEMS, runName } from "../requests/run_request.ts";
@@ -28,12 +29,14 @@ async function* pageTexts(
   yield `],"next_cursor":${JSON.stringify(next_cursor)}}`;
 }
 
+const RUN_LIST = new PagedList("runs", RUN_FOLDER);
+
 const listRuns = route({
   method: "GET",
   path: "/v1/runs",
   operation: "list_runs",
   summary: "Runs, newest first.",
-  query: z.object({ ...runFilters, ...pageQuery }),
+  query: z.object({ ...runFilters, ...RUN_LIST.query }),
   answers: {
     200: {
       description: "A page of runs.",
@@ -48,7 +51,12 @@ const listRuns = route({
       (algorithm === undefined || record.algorithm === algorithm) &&
       (name === undefined || service.name === name)
     );
-    const { items, next_cursor } = page(runs, { limit, cursor, keyOf: ({ id }) => id, falling: true });
+    const { items, next_cursor } = RUN_LIST.page(runs, {
+      limit,
+      cursor,
+      keyOf: ({ id }) => id,
+      falling: true,
+    });
     if (items.length > RUNS_AT_ONCE) return jsonPieces(200, pageTexts(items, next_cursor));
     return json(200, { runs: items.map(runDocument), next_cursor });
   },

@@ -61,6 +61,7 @@ Deno.test("runs are listed newest first, in pages and by filters", strict, () =>
     assert.deepEqual(refusal(await send("/v1/runs?limit=0&state=x&cursor=!")), [422, "invalid-request", [
       "/query/state invalid_value",
       "/query/limit out_of_range",
+      "/query/cursor invalid_value",
     ]]);
   }));
 
@@ -70,7 +71,8 @@ Deno.test(
   () =>
     withRuns(async (runs) => {
       const run = await completed(runs, 1), { json } = await runs.send(`/v1/runs/${run.id}`);
-      const ids = Array.from({ length: 13 }, (_, i) => `run_${22 - i}`);
+      const idOf = (n: number) => `run_${"0".repeat(24)}${n}`;
+      const ids = Array.from({ length: 13 }, (_, i) => idOf(22 - i));
       const { service, progress, last_metrics } = run;
       const list = () =>
         ids.map((id) => ({ id, service, progress, last_metrics, record: { ...run.record, id } }));
@@ -82,7 +84,7 @@ Deno.test(
       const { runs: shown, next_cursor } = JSON.parse(pieces.join(""));
       assert.deepEqual(shown, ids.slice(0, 12).map((id) => ({ ...json, id })));
       const { json: rest } = await send(`/v1/runs?limit=12&cursor=${next_cursor}`);
-      assert.deepEqual(rest, { runs: [{ ...json, id: "run_10" }], next_cursor: null });
+      assert.deepEqual(rest, { runs: [{ ...json, id: idOf(10) }], next_cursor: null });
       assert.equal((await send("/v1/runs?limit=500")).json.next_cursor, null);
     }),
 );

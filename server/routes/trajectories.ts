@@ -16,7 +16,7 @@ import {
   findUpdate,
   noTokens,
 } from "../resources/find_trajectories.ts";
-import { encodeCursor, nextCursor, numberOfCursor, page, pageQuery } from "../http/page.ts";
+import { nextCursor, NUMBER_KEYS, PagedList } from "../http/page.ts";
 import { notFound } from "../http/problems.ts";
 import { json, type Route, route } from "../routing/route.ts";
 import { skippedLines, wholeNumber } from "../resources/trajectory_fields.ts";
@@ -24,8 +24,15 @@ import { TRAJECTORY_SEARCH_ROUTES } from "./trajectory_search.ts";
 
 const JSON_TYPE = "application/json";
 
+const UPDATE_LIST = new PagedList("updates", /^\d{9}$/);
+
+/** Their keys are the numbers of groups, members and tokens. */
+const GROUP_LIST = new PagedList("groups", NUMBER_KEYS);
+const MEMBER_LIST = new PagedList("members", NUMBER_KEYS);
+const TOKEN_LIST = new PagedList("member_tokens", NUMBER_KEYS);
+
 /** The cursor of a list whose keys are numbers. */
-const cursorOf = (next: number | null) => next === null ? null : encodeCursor(String(next));
+const cursorOf = (list: PagedList, next: number | null) => next === null ? null : list.cursorOf(next);
 
 const listUpdates = route({
   method: "GET",
@@ -33,7 +40,7 @@ const listUpdates = route({
   operation: "list_trajectory_updates",
   summary: "Updates with their counts, rewards and whether texts are kept.",
   in_view_mode: true,
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(UPDATE_LIST.query),
   answers: {
     200: {
       description: "The updates, newest first; none when the run exports no trajectories.",
@@ -51,7 +58,7 @@ const listUpdates = route({
     const { updates, skipped_lines } = await found?.index() ?? { updates: [], skipped_lines: 0 };
     // Texts of equal length have the order of their numbers.
     const keyOf = ({ update }: { update: number }) => String(update).padStart(9, "0");
-    const { items, next_cursor } = page(updates.toReversed(), { ...query, keyOf, falling: true });
+    const { items, next_cursor } = UPDATE_LIST.page(updates.toReversed(), { ...query, keyOf, falling: true });
     return json(200, { updates: items.map(updateSummary), next_cursor, skipped_lines });
   },
 });
@@ -62,7 +69,7 @@ const getUpdate = route({
   operation: "get_trajectory_update",
   summary: "The groups of an update, without texts.",
   in_view_mode: true,
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(GROUP_LIST.query),
   answers: {
     200: {
       description: "The groups in order, each with its members.",
@@ -77,9 +84,9 @@ const getUpdate = route({
   },
   find: findUpdate,
   async handler({ found: { run, update }, query: { limit, cursor } }) {
-    const after = numberOfCursor(cursor, -1);
+    const after = GROUP_LIST.numberOf(cursor, -1);
     const { items, next, skipped_lines } = await run.groups(update, { after, limit });
-    return json(200, { groups: items, next_cursor: cursorOf(next), skipped_lines });
+    return json(200, { groups: items, next_cursor: cursorOf(GROUP_LIST, next), skipped_lines });
   },
 });
 
@@ -90,7 +97,7 @@ const getGroup = route({
   summary: "A group with every text.",
   in_view_mode: true,
   query: z.strictObject({
-    ...pageQuery,
+    ...MEMBER_LIST.query,
     member: wholeNumber.optional().meta({ description: "Only this member, by its number." }),
   }),
   answers: {
@@ -111,11 +118,11 @@ const getGroup = route({
     if (member !== undefined && !found.members.includes(member)) {
       throw notFound("The group has no such member", "/query/member");
     }
-    const after = numberOfCursor(cursor, -1);
+    const after = MEMBER_LIST.numberOf(cursor, -1);
     const view = await found.run.group(found, { after, limit, member });
     if (!view) throw notFound("The update has no such group any more", "/path/group");
     const { members: { items, next, skipped_lines }, ...group } = view;
-    return json(200, { ...group, members: items, next_cursor: cursorOf(next), skipped_lines });
+    return json(200, { ...group, members: items, next_cursor: cursorOf(MEMBER_LIST, next), skipped_lines });
   },
 });
 
@@ -125,7 +132,7 @@ const listTokens = route({
   operation: "list_trajectory_tokens",
   summary: "The tokens of a member as they were trained.",
   in_view_mode: true,
-  query: z.strictObject(pageQuery),
+  query: z.strictObject(TOKEN_LIST.query),
   answers: {
     200: {
       description: "The tokens in order, those of all fragments one after another.",
@@ -140,11 +147,11 @@ const listTokens = route({
   },
   find: findMember,
   async handler({ found, query: { limit, cursor } }) {
-    const after = numberOfCursor(cursor, -1);
+    const after = TOKEN_LIST.numberOf(cursor, -1);
     const tokens = await found.run.tokens(found, { after, limit });
     if (!tokens) throw noTokens();
     const { items, next, skipped_lines } = tokens;
-    return json(200, { tokens: items, next_cursor: cursorOf(next), skipped_lines });
+    return json(200, { tokens: items, next_cursor: cursorOf(TOKEN_LIST, next), skipped_lines });
   },
 });
 

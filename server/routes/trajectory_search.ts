@@ -5,7 +5,7 @@ import type { MemberPlace } from "../../runs/views/observed_run.ts";
 import { searchMembers } from "../../runs/views/search.ts";
 import { diffSchema, failureBoundary, foundMemberSchema } from "../../runs/views/shapes.ts";
 import { findGroup, findTrajectories, noTokens } from "../resources/find_trajectories.ts";
-import { badCursor, decodeCursor, encodeCursor, nextCursor, pageQuery } from "../http/page.ts";
+import { nextCursor, PagedList } from "../http/page.ts";
 import { notFound } from "../http/problems.ts";
 import { json, type Route, route } from "../routing/route.ts";
 import { decimalNumber, skippedLines, wholeNumber } from "../resources/trajectory_fields.ts";
@@ -14,11 +14,13 @@ const JSON_TYPE = "application/json";
 
 const START: MemberPlace = { update: 0, group: 0, member: 0 };
 
+/** The key is a member's update, group and number. */
+const FOUND_LIST = new PagedList("found_members", /^\d{1,9}\.\d{1,9}\.\d{1,9}$/);
+
 function placeOf(cursor: string | undefined): MemberPlace {
-  if (cursor === undefined) return START;
-  const match = /^(\d{1,9})\.(\d{1,9})\.(\d{1,9})$/.exec(decodeCursor(cursor));
-  if (!match) throw badCursor();
-  const [update, group, member] = match.slice(1).map(Number) as [number, number, number];
+  const key = FOUND_LIST.keyOf(cursor);
+  if (key === null) return START;
+  const [update, group, member] = key.split(".").map(Number) as [number, number, number];
   return { update, group, member };
 }
 
@@ -29,7 +31,7 @@ const search = route({
   summary: "Members by scenario, ending, failure, reward or text.",
   in_view_mode: true,
   query: z.strictObject({
-    ...pageQuery,
+    ...FOUND_LIST.query,
     scenario: z.string().optional().meta({ description: "The scenario's id." }),
     stop_reason: foundMemberSchema.shape.stop_reason.optional().meta({
       description: "How the member ended.",
@@ -62,7 +64,7 @@ const search = route({
     const { members, next, skipped_lines } = found
       ? await searchMembers(found, { filter, from, limit, clock })
       : { members: [], next: null, skipped_lines: 0 };
-    const next_cursor = next && encodeCursor(`${next.update}.${next.group}.${next.member}`);
+    const next_cursor = next && FOUND_LIST.cursorOf(`${next.update}.${next.group}.${next.member}`);
     return json(200, { members, next_cursor, skipped_lines });
   },
 });

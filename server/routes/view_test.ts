@@ -123,3 +123,12 @@ test("no answer of view mode has a path of this machine", async (directory) => {
   ];
   for (const target of targets) assert.ok(!(await send(target)).body.includes(directory), target);
 });
+
+test("the list of view mode refuses a cursor that is not its own", async (directory) => {
+  await writeObserved(directory, { updates: 1 });
+  const { send } = viewApp(directory);
+  for (const cursor of ["", "AAAA", "!", btoa("runs:run_other")]) {
+    const { status, json } = await send(`/v1/runs?cursor=${cursor}`);
+    assert.deepEqual([status, json.errors?.[0].pointer], [422, "/query/cursor"], cursor);
+  }
+});

@@ -150,16 +150,22 @@ function normalizeCall({ id, function: called }: ChatToolCall, message: number) 
   };
 }
 
-function argumentsObject(called: ChatToolCall["function"], message: number): Record<string, unknown> {
-  let value: unknown = called.arguments;
-  if (typeof value === "string") {
+/** The arguments of a call as an object; null when they are none. Blank text is no arguments. */
+export function callArguments(given: unknown): Record<string, unknown> | null {
+  let value = given;
+  if (typeof given === "string") {
     try {
-      value = value.trim() === "" ? {} : parseJson(value);
+      value = given.trim() === "" ? {} : parseJson(given);
     } catch {
-      value = null;
+      return null;
     }
   }
-  if (isJsonObject(value)) return value;
+  return isJsonObject(value) ? value : null;
+}
+
+function argumentsObject(called: ChatToolCall["function"], message: number): Record<string, unknown> {
+  const object = callArguments(called.arguments);
+  if (object) return object;
   throw new ServiceError(
     "data_invalid",
     `Cannot render message ${message}: the arguments of its call of ${called.name} are no JSON object`,

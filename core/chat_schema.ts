@@ -1,7 +1,7 @@
 /** Messages and tools of core/chat.ts as schemas, for requests and files. Other forms are derived from these. */
 
 import { z } from "zod";
-import { ROLES } from "./chat.ts";
+import { callArguments, ROLES } from "./chat.ts";
 import { isJsonObject } from "./json.ts";
 
 /** An object with any keys. It is passed on as it is; `z.record` would drop `__proto__` without a word. */
@@ -14,7 +14,9 @@ export const chatToolCallSchema = z.strictObject({
   type: z.literal("function").optional(),
   function: z.strictObject({
     name: z.string(),
-    arguments: z.union([z.string(), anyObject]).meta({ description: "An object, or its JSON text." }),
+    arguments: z.union([z.string(), anyObject]).refine((given) => callArguments(given) !== null, {
+      error: "must be a JSON object, or one as text",
+    }).meta({ description: "An object, or its JSON text." }),
   }),
 }).meta({ id: "ToolCall" });
 

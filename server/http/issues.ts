@@ -79,5 +79,12 @@ export function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Ch
 export function check(checked: Checked): { value: unknown; errors: ProblemError[] } {
   const parsed = checked.schema.safeParse(checked.value);
   if (parsed.success) return { value: parsed.data, errors: [] };
-  return { value: null, errors: parsed.error.issues.flatMap((issue) => entriesOf(issue, checked)) };
+  const errors = parsed.error.issues.flatMap((issue) => entriesOf(issue, checked));
+  return { value: null, errors: firstReasons(errors) };
+}
+
+/** The first reason at each place: a value that is refused twice has one fault. */
+export function firstReasons(errors: readonly ProblemError[]): ProblemError[] {
+  const places = new Set<string>();
+  return errors.filter(({ pointer }) => places.size < places.add(pointer).size);
 }

@@ -1,16 +1,25 @@
 /** The query parameters of a request. */
 
 import { z } from "zod";
-import { check, pointerOf, unknownField } from "./issues.ts";
+import { check, firstReasons, pointerOf, unknownField } from "./issues.ts";
 import type { ProblemError } from "./problems.ts";
 
 /** Parameters of a signed link; all routes except the download ignore them. */
 const SIGNATURE = ["exp", "sig"];
 
-/** A parameter that is an integer between two bounds, both included. */
+/**
+ * A parameter that is an integer between two bounds, both included. Whatever has digits only is an integer, however many
+ * they are, so that a bound refuses those that are too large.
+ */
 export function integerParameter(min: number, max: number) {
-  return z.string().regex(/^-?\d{1,16}$/, { error: "must be an integer" }).transform(Number)
-    .pipe(z.int().gte(min).lte(max));
+  // Not z.int(), which has bounds of its own, and would be a second reason.
+  const number = z.number().gte(min).lte(max).meta({ type: "integer" });
+  return z.string().regex(/^-?\d+$/, { error: "must be an integer" }).transform(finiteNumber).pipe(number);
+}
+
+/** The number of a text with digits. Too many digits would be Infinity, which is no number of a schema. */
+function finiteNumber(digits: string): number {
+  return Math.max(-Number.MAX_VALUE, Math.min(Number.MAX_VALUE, Number(digits)));
 }
 
 /** A parameter that is a list of texts with commas between them. @param max The most texts. */
@@ -43,10 +52,10 @@ export function readQuery(
       twice.add(name);
     } else sent.set(name, value);
   }
-  if (!schema) return { query: {}, errors };
+  if (!schema) return { query: {}, errors: firstReasons(errors) };
   const checked = check({ schema, value: Object.fromEntries(sent), prefix: "/query" });
   return {
     query: checked.value as Record<string, unknown>,
-    errors: [...errors, ...checked.errors],
+    errors: firstReasons([...errors, ...checked.errors]),
   };
 }

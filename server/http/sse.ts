@@ -2,21 +2,23 @@
 
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
-import { invalidRequest, type ProblemError } from "./problems.ts";
+import { invalidRequest } from "./problems.ts";
 
 /** A comment is sent when a stream has sent nothing for this long. */
 const KEEP_ALIVE_MS = 15_000;
 
+const eventId = z.string().regex(/^(0|[1-9]\d{0,15})$/, { error: "must be the id of an event" });
+
 /** The query parameter of every stream. */
 export const sinceQuery = {
-  since: z.string().optional().meta({
+  since: eventId.optional().meta({
     description: "The id of the last event that the client has; the header Last-Event-ID says the same.",
   }),
 };
 
 /** The request header of every stream of numbered events. */
 export const LAST_EVENT_ID = {
-  "Last-Event-ID": z.string().optional().meta({
+  "Last-Event-ID": eventId.optional().meta({
     description: "The id of the last event that the client has. It counts before since.",
   }),
 };
@@ -33,7 +35,7 @@ export interface SentEvent {
  * The id after which a client wants to continue: from its header, else from its `since`, else 0.
  *
  * @param last The newest id.
- * @throws {Problem} `invalid-request` for an id that is no number, or from the future.
+ * @throws {Problem} `invalid-request` for an id from the future.
  */
 export function resumeId(
   { since, headers }: { since: string | undefined; headers: Headers },
@@ -42,13 +44,14 @@ export function resumeId(
   // A client that reconnects automatically repeats its query. Its header has the newer id.
   const header = headers.get("last-event-id"), given = header ?? since ?? null;
   if (given === null) return 0;
-  const pointer = header === null ? "/query/since" : "";
-  const refuse = (code: ProblemError["code"], message: string) =>
-    invalidRequest([{ pointer, code, message }]);
-  if (!/^(0|[1-9]\d{0,15})$/.test(given)) throw refuse("invalid_value", "must be the id of an event");
   const id = Number(given);
-  if (id > last) throw refuse("out_of_range", `must be at most ${last}, the newest event's id`);
-  return id;
+  if (id <= last) return id;
+  const message = `must be at most ${last}, the newest event's id`;
+  throw invalidRequest([
+    header === null
+      ? { pointer: "/query/since", code: "out_of_range", message }
+      : { pointer: "", code: "out_of_range", message: `the header Last-Event-ID ${message}` },
+  ]);
 }
 
 /**

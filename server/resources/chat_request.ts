@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import {
+  callArguments,
   type ChatMessage,
   type JsonSchema,
   type Message,
@@ -9,7 +10,7 @@ import {
   type ToolDefinition,
 } from "../../core/chat.ts";
 import { anyObject, chatToolCallSchema, toolSchema } from "../../core/chat_schema.ts";
-import { isJsonObject, parseJson } from "../../core/json.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { type ChatRequest, MAX_CHOICES } from "../../runs/chat/chat_request.ts";
 
 /** The most stop texts, and the most characters of one. */
@@ -26,20 +27,14 @@ const content = z.union([z.string(), z.array(textPart).min(1)], {
 
 const name = z.string().min(1).max(64).optional();
 
-function isArguments(text: string): boolean {
-  try {
-    return isJsonObject(parseJson(text.trim() === "" ? "{}" : text));
-  } catch {
-    return false;
-  }
-}
-
 const completionToolCall = chatToolCallSchema.extend({
   id: z.string().min(1),
   type: z.literal("function"),
   function: chatToolCallSchema.shape.function.extend({
     name: z.string().min(1),
-    arguments: z.string().refine(isArguments, { error: "must be a JSON object as text" }),
+    arguments: z.string().refine((text) => callArguments(text) !== null, {
+      error: "must be a JSON object as text",
+    }),
   }),
 });
 
@@ -158,7 +153,7 @@ export const chatCompletionSchema = z.strictObject({
     );
   }
   if (body.stream_options && !body.stream) refuse(["stream_options"], "must be absent without stream");
-}).meta({ id: "ChatCompletionRequest" });
+}, { when: ({ value }) => isJsonObject(value) }).meta({ id: "ChatCompletionRequest" });
 
 type ChatCompletionRequest = z.output<typeof chatCompletionSchema>;
 

@@ -11,6 +11,7 @@ import {
   toolSchema,
 } from "../../core/chat_schema.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { isJsonObject } from "../../core/json.ts";
 import type { EvaluationResult } from "../../runs/algorithms/algorithm.ts";
 import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
@@ -61,9 +62,10 @@ export const generateSchema = z.strictObject({
   }),
   checkpoint,
   adapter: z.boolean().default(true).meta({ description: "False: the base model answers." }),
-}).refine(({ adapter, checkpoint }) => adapter || checkpoint === undefined, {
+}).refine(({ adapter, checkpoint }) => adapter !== false || checkpoint === undefined, {
   path: ["checkpoint"],
   error: "must be left out with adapter = false: the base model has no checkpoints",
+  when: ({ value }) => isJsonObject(value),
 }).meta({ id: "Generate" });
 
 export const generationSchema = z.strictObject({
@@ -94,17 +96,11 @@ type Generate = z.output<typeof generateSchema>;
 type Evaluate = z.output<typeof evaluateSchema>;
 export type GenerationAnswer = z.input<typeof generationSchema>;
 
-/** The request of a body. @throws {Problem} At a message whose calls have no JSON objects. */
+/** The request of a body. */
 export function generateRequest({ messages, checkpoint, ...rest }: Generate): LiveRequestBody {
   const named = checkpoint === undefined ? {} : { checkpoint };
-  try {
-    const normal = normalizeMessages(messages as ChatMessage[]);
-    return { command: "generate", ...rest, ...named, messages: normal as unknown as { role: "user" }[] };
-  } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== "data_invalid") throw error;
-    const pointer = `/messages/${error.details.message}/tool_calls`;
-    throw invalidRequest([{ pointer, code: "invalid_value", message: error.message }]);
-  }
+  const normal = normalizeMessages(messages as ChatMessage[]);
+  return { command: "generate", ...rest, ...named, messages: normal as unknown as { role: "user" }[] };
 }
 
 export function evaluateRequest({ limit, checkpoint }: Evaluate): LiveRequestBody {

@@ -1,6 +1,7 @@
 /** Fields of several routes of trajectories. */
 
 import { z } from "zod";
+import { integerParameter } from "../http/query.ts";
 
 /** The count in every answer that is read from the files of an observe directory. */
 export const skippedLines = z.int().gte(0).meta({
@@ -9,10 +10,7 @@ export const skippedLines = z.int().gte(0).meta({
 });
 
 /** A query parameter with a number from 0. */
-export const wholeNumber = z.string().regex(/^\d{1,9}$/, { error: "must be a whole number" }).transform(
-  Number,
-)
-  .pipe(z.int().gte(0));
+export const wholeNumber = integerParameter(0, 999_999_999);
 
 /** A query parameter with a finite number. */
 export const decimalNumber = z.string().regex(/^-?\d+(\.\d+)?([eE][+-]?\d+)?$/, { error: "must be a number" })

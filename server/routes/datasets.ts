@@ -13,6 +13,7 @@ import { jsonValue } from "../http/json_value.ts";
 import { nextCursor, NUMBER_KEYS, PagedList } from "../http/page.ts";
 import { clientFile } from "../access/paths.ts";
 import { conflict, invalidRequest, notFound, problemAt } from "../http/problems.ts";
+import { integerParameter } from "../http/query.ts";
 import { empty, json, type Route, route } from "../routing/route.ts";
 import type { Services } from "../routing/services.ts";
 
@@ -190,7 +191,7 @@ const previewDataset = route({
   },
 });
 
-const ctxSchema = z.int().gte(LIMITS["training.ctx"].min).lte(LIMITS["training.ctx"].max);
+const CTX = LIMITS["training.ctx"], ctxSchema = z.int().gte(CTX.min).lte(CTX.max);
 
 /** The key is the number of tokens before. */
 const TOKEN_LIST = new PagedList("row_tokens", NUMBER_KEYS);
@@ -202,8 +203,9 @@ const listRowTokens = route({
   summary: "The tokens of a row as they would be trained. n is the row's line, from 1.",
   query: z.strictObject({
     model: z.string().min(1).meta({ description: "Path of a GGUF file in path_roots." }),
-    ctx: z.string().regex(/^\d+$/, { error: "must be a whole number" }).transform(Number).pipe(ctxSchema)
-      .optional().meta({ description: "Tokens after it are not trained; absent: the training default." }),
+    ctx: integerParameter(CTX.min, CTX.max).optional().meta({
+      description: "Tokens after it are not trained; absent: the training default.",
+    }),
     ...TOKEN_LIST.query,
   }),
   answers: {

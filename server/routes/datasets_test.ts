@@ -7,6 +7,7 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { JobPool } from "../../runs/jobs/job_pool.ts";
 import type { JobRunner } from "../../runs/jobs/job_table.ts";
 import { type Given, refusal, testRequest } from "../app_testing.ts";
+import { NUMBER_KEYS, PagedList } from "../http/page.ts";
 import { type JobApp, withJobApp } from "../jobs_testing.ts";
 
 const chat = (answer: string) =>
@@ -82,12 +83,7 @@ Deno.test("lists are newest first, in pages", () =>
     assert.deepEqual(refusal(await app.send("/v1/datasets?cursor=%25&limit=0")), [
       422,
       "invalid-request",
-      ["/query/limit out_of_range"],
-    ]);
-    assert.deepEqual(refusal(await app.send("/v1/datasets?cursor=%25")), [
-      422,
-      "invalid-request",
-      ["/query/cursor invalid_value"],
+      ["/query/limit out_of_range", "/query/cursor invalid_value"],
     ]);
   }));
 
@@ -266,7 +262,7 @@ Deno.test("a preview shows rows from any line on", () =>
       { line: 2, row: { text: "2" }, text: null, problem: null },
     ]);
     assert.equal((await preview(`?limit=1&cursor=${first.next_cursor}`)).rows[0].line, 3);
-    const far = await preview(`?cursor=${btoa("2999").replaceAll("=", "")}`);
+    const far = await preview(`?cursor=${new PagedList("rows", NUMBER_KEYS).cursorOf(2999)}`);
     assert.deepEqual(far.rows.map(({ line }: { line: number }) => line), [2999, 3000, 3001]);
     assert.deepEqual([far.rows[2].row, far.rows[2].text, far.next_cursor], [null, "{", null]);
     assert.match(far.rows[2].problem, /^not JSON/);

@@ -10,7 +10,6 @@ import {
   samplesOf,
 } from "../../runs/results/metric_series.ts";
 import { findRun } from "../resources/find_run.ts";
-import { invalidRequest } from "../http/problems.ts";
 import { integerParameter, listParameter } from "../http/query.ts";
 import { jsonPieces, raw, type Route, route, textStream } from "../routing/route.ts";
 import { followRun } from "../resources/run_logs.ts";
@@ -63,6 +62,10 @@ const query = z.strictObject({
     description: `Instead of samples, up to this many buckets for each metric, 1 to ${MAX_BUCKETS}.`,
   }),
   format: z.enum(["json", "csv"]).default("json").meta({ description: "The media type of the answer." }),
+}).refine(({ limit, buckets }) => limit === undefined || buckets === undefined, {
+  path: ["limit"],
+  error: "cannot be combined with buckets, which have all samples",
+  when: () => true,
 });
 
 /** Texts of about this length are sent at once. */
@@ -166,10 +169,6 @@ const listMetrics = route({
   },
   find: findRun,
   async handler({ query: { since, names, limit, buckets: n, format }, found, services }) {
-    if (n !== undefined && limit !== undefined) {
-      const message = "cannot be combined with buckets, which have all samples";
-      throw invalidRequest([{ pointer: "/query/limit", code: "invalid_value", message }]);
-    }
     const run = await followRun(found, services), { database } = services;
     const selection = { run, since, names };
     if (n !== undefined) {

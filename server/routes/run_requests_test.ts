@@ -142,7 +142,7 @@ Deno.test(
           "generate",
           generation({ messages: [USER, { role: "assistant", tool_calls: calls("[1]") }] }),
         ),
-        ["/messages/1/tool_calls invalid_value"],
+        ["/messages/1/tool_calls/0/function/arguments invalid_value"],
       );
       assert.deepEqual(
         await invalid("generate", generation({ adapter: false, checkpoint: "update_000001" })),

@@ -2,7 +2,7 @@
 
 import type { ServerConfig } from "../../config/server/schema.ts";
 import { nextTurn } from "../../core/pauses.ts";
-import { check } from "../http/issues.ts";
+import { check, firstReasons } from "../http/issues.ts";
 import { Problem, type ProblemError } from "../http/problems.ts";
 import type { BodySpec, HeaderSpecs } from "./route.ts";
 import type { Services } from "./services.ts";
@@ -107,9 +107,7 @@ export async function readBody(
   if (!parsed.is_read) return { body: null, errors: parsed.errors };
   const given = { content_type, value: parsed.value };
   const { body, errors } = spec.read ? spec.read(given, services) : checked(given, spec);
-  // A place has one reason, the first.
-  const places = new Set(parsed.errors.map(({ pointer }) => pointer));
-  return { body, errors: [...parsed.errors, ...errors.filter(({ pointer }) => !places.has(pointer))] };
+  return { body, errors: firstReasons([...parsed.errors, ...errors]) };
 }
 
 function checked(

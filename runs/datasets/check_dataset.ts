@@ -31,15 +31,18 @@ export interface DatasetCheck {
   problems: LineProblem[];
   /** The places of some lines: of the first row, and of every {@link ROWS_BETWEEN_STARTS}th after it. */
   starts: LineStart[];
+  /** The number of the last line that is not blank. */
+  last_line: number;
 }
 
 /** Reads all rows. The first row whose fields fit a kind decides the kind. @throws {ServiceError} `path_not_found`. */
 export async function checkDataset({ path, kind: asked }: DatasetCheckRequest): Promise<DatasetCheck> {
-  let kind = asked === "auto" ? null : asked, rows = 0, invalid_rows = 0;
+  let kind = asked === "auto" ? null : asked, rows = 0, invalid_rows = 0, last_line = 0;
   let check = kind && rowsOfKind(kind).checker();
   const fields = new Set<string>(), problems: LineProblem[] = [], starts: LineStart[] = [];
   const onStart = (start: LineStart) => {
     if (rows++ % ROWS_BETWEEN_STARTS === 0) starts.push(start);
+    last_line = start.line;
   };
   for await (const line of datasetLines(path, { onStart })) {
     try {
@@ -58,7 +61,7 @@ export async function checkDataset({ path, kind: asked }: DatasetCheckRequest): 
       if (problems.length < MAX_REPORTED_PROBLEMS) problems.push({ line: line.line, message });
     }
   }
-  return { kind, rows, invalid_rows, fields: [...fields], problems, starts };
+  return { kind, rows, invalid_rows, fields: [...fields], problems, starts, last_line };
 }
 
 function unknownKind(line: number): ServiceError {

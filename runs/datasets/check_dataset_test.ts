@@ -53,6 +53,7 @@ Deno.test("rows, fields and problems are those of the file's lines", async () =>
       { line: 3, message: `not JSON (Unexpected token 'x', "x" is not valid JSON)` },
     ],
     starts: [{ line: 1, offset: 0 }],
+    last_line: 4,
   });
   const other = await check(`${task("a")}\n${SFT}\n${task("a")}`);
   assert.deepEqual(other.problems.map(({ line }) => line), [2, 3]);

@@ -43,6 +43,12 @@ export type DatasetCard = z.output<typeof datasetCardSchema>;
 
 const startsSchema = z.array(z.strictObject({ line: z.int(), offset: z.int() })).min(1);
 
+/** The lines of a dataset. A list has the places only; then the last line is not known. */
+const linesSchema = z.union([
+  z.strictObject({ starts: startsSchema, last_line: z.int() }),
+  startsSchema.transform((starts) => ({ starts, last_line: Infinity })),
+]);
+
 /** The names of unfinished folders begin with these. Those that a crash left are removed when the store opens. */
 const UPLOAD_PREFIX = ".upload-", DELETED_PREFIX = ".deleted-";
 
@@ -128,10 +134,19 @@ export class DatasetStore {
   }
 
   /** The place of a line, or of one before it. */
-  async startOf({ id }: DatasetCard, line: number): Promise<LineStart> {
-    const path = join(this.#options.folder, id, "lines.json");
-    const starts = startsSchema.parse(JSON.parse(await Deno.readTextFile(path)));
+  async startOf(card: DatasetCard, line: number): Promise<LineStart> {
+    const { starts } = await this.#linesOf(card);
     return starts.findLast((start) => start.line <= line) ?? { line: 1, offset: 0 };
+  }
+
+  /** Whether a line number, from 1, is at most that of the last line. */
+  async hasLine(card: DatasetCard, line: number): Promise<boolean> {
+    return line <= (await this.#linesOf(card)).last_line;
+  }
+
+  async #linesOf({ id }: DatasetCard) {
+    const path = join(this.#options.folder, id, "lines.json");
+    return linesSchema.parse(JSON.parse(await Deno.readTextFile(path)));
   }
 
   /**
@@ -205,14 +220,14 @@ export class DatasetStore {
 
   async #publish(
     { folder, size_bytes, sha256 }: Uploaded,
-    { kind, rows, invalid_rows, fields, problems, starts }: DatasetCheck,
+    { kind, rows, invalid_rows, fields, problems, starts, last_line }: DatasetCheck,
     { name }: Upload,
   ): Promise<{ card: DatasetCard; is_new: boolean }> {
     const { clock, folder: parent } = this.#options;
     const id = newId("ds", clock), created_at = timestamp(clock);
     const facts = { kind, rows, invalid_rows, size_bytes, sha256, fields, problems };
     const card: DatasetCard = { id, name: name ?? id, ...facts, created_at };
-    await writeFileAtomic(join(folder, "lines.json"), JSON.stringify(starts));
+    await writeFileAtomic(join(folder, "lines.json"), JSON.stringify({ starts, last_line }));
     await writeFileAtomic(join(folder, "card.json"), `${JSON.stringify(card, null, 2)}\n`);
     await doing(`store the dataset ${id}`, () => Deno.rename(folder, join(parent, id)));
     await syncDirectory(parent);

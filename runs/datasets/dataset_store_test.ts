@@ -51,6 +51,13 @@ Deno.test("a stored dataset has its bytes and its card, also after a restart", (
     assert.deepEqual(await again.list(), [card]);
     assert.deepEqual(await again.get(card.id), card);
     assert.deepEqual(await again.startOf(card, 5), { line: 1, offset: 0 });
+    assert.deepEqual([await again.hasLine(card, 1), await again.hasLine(card, 2)], [true, false]);
+    await Deno.writeTextFile(
+      store.pathOf(card).replace("data.jsonl", "lines.json"),
+      '[{"line":1,"offset":0}]',
+    );
+    assert.ok(await again.hasLine(card, 2), "a list of places does not tell the last line");
+    assert.deepEqual(await again.startOf(card, 5), { line: 1, offset: 0 });
     assert.equal(await again.get("ds_x"), null);
     assert.equal(await again.get("__proto__"), null);
   }));

@@ -42,7 +42,7 @@ async function reading<T>(
   }
 }
 
-/** The kind, for routes that render rows. @throws {Problem} `invalid-request`. */
+/** The kind, for routes that render rows. Files are asked for first, then what they hold. @throws {Problem} `invalid-request`. */
 function kindOf({ kind }: DatasetCard): DataKind {
   if (kind) return kind;
   const message = "is a dataset without a kind: no row has the fields of one";
@@ -237,12 +237,15 @@ const listRowTokens = route({
   },
   async find({ id, n }, services) {
     const card = await findDataset({ id }, services), line = lineOf(n);
-    if (line === null) throw notFound("There is no such row: rows are numbered by line, from 1", "/path/n");
+    const { datasets } = services;
+    const has_line = line !== null && await reading(card, datasets, () => datasets.hasLine(card, line));
+    if (!has_line) throw notFound("There is no such row: rows are numbered by line, from 1", "/path/n");
     return { card, line };
   },
   async handler({ found: { card, line }, query, request: { signal }, services: { datasets, jobs, config } }) {
-    const start = TOKEN_LIST.numberOf(query.cursor, 0), kind = kindOf(card), pointer = "/query/model";
+    const start = TOKEN_LIST.numberOf(query.cursor, 0), pointer = "/query/model";
     const model = await clientFile(query.model, { roots: config.path_roots, pointer });
+    const kind = kindOf(card);
     const rendered = { model, ctx: query.ctx ?? null, template_variables: {} };
     const named = { pointer, named: query.model, file: model }, path = datasets.pathOf(card);
     const answer = await reading(card, datasets, async () => {
@@ -311,9 +314,9 @@ const tokenizeDataset = route({
   },
   find: findDataset,
   async handler({ found, body: { value }, request: { signal }, services: { datasets, jobs, config } }) {
-    const kind = kindOf(found), pointer = "/model";
+    const pointer = "/model";
     const { model: named, ctx = null, template_variables } = value;
-    const model = await clientFile(named, { roots: config.path_roots, pointer });
+    const model = await clientFile(named, { roots: config.path_roots, pointer }), kind = kindOf(found);
     const asked = { path: datasets.pathOf(found), kind, model, ctx, template_variables };
     const summary = await reading(found, datasets, () => {
       return jobOn(jobs.run("tokenize_dataset", asked, signal), { pointer, named, file: model });

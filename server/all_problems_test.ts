@@ -47,6 +47,10 @@ const CASES: [operation: string, given: Given & { search?: string }, expected: s
     "/query/foo unknown_field",
     "/query/since invalid_value",
   ]],
+  ["create_dataset", {
+    ...{ search: "?name=a%0Ab&kind=x", method: "POST", body: '{"text":"a"}\n' },
+    headers: { "content-type": "application/x-ndjson" },
+  }, ["/query/kind invalid_value", "/query/name invalid_value"]],
   ["diff_trajectories", { search: "?a=9999999999&b=x" }, [
     "/query/a out_of_range",
     "/query/b invalid_value",

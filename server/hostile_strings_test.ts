@@ -133,6 +133,26 @@ Deno.test("a run takes any string as its name or refuses it there, and shows exa
           refused.push(name);
         }
       }
+      for (const text of ["a\nb", "a\tb", "\u0000", "\u007f", "\u0085", "a\u2028b"]) {
+        const changed = await send(`/v1/runs/${run.id}`, {
+          ...{ method: "PATCH", headers: { "content-type": "application/json" } },
+          body: JSON.stringify({ name: text, notes: text, tags: ["ok", text] }),
+        });
+        const errors = changed.json.errors.map((
+          { pointer, code, message }: Record<string, string>,
+        ) => [pointer, code, message]);
+        const message = "must be on one line, without control characters";
+        assert.deepEqual(errors, [["/name", "invalid_value", message], [
+          "/tags/1",
+          "invalid_value",
+          message,
+        ]]);
+        const noted = await send(`/v1/runs/${run.id}`, {
+          ...{ method: "PATCH", headers: { "content-type": "application/json" } },
+          body: JSON.stringify({ notes: text }),
+        });
+        assert.deepEqual([noted.status, noted.json.notes], [200, text]);
+      }
       assert.ok(taken.includes("ÅÍÎÏ˝ÓÔ\uf8ffÒÚÆ☃") && taken.includes("__proto__"));
       assert.ok(refused.includes("x".repeat(4097)) && refused.includes(""));
     } finally {

@@ -12,6 +12,7 @@ import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
 import { algorithmKeys, ALGORITHMS } from "../../config/algorithms.ts";
 import { budget } from "../../config/server/schema.ts";
+import { oneLine } from "../http/one_line.ts";
 import type { DeclaredProblems } from "../http/problems.ts";
 
 /** The longest name of a run. */
@@ -22,8 +23,8 @@ const MAX_REFERENCE_CHARS = 8192;
 
 const reference = () => z.string().min(1).max(MAX_REFERENCE_CHARS);
 
-/** The name of a run: any text on one line. */
-export const runName = z.string().min(1).max(MAX_NAME_CHARS).meta({ description: "The run's name." });
+/** The name of a run. */
+export const runName = oneLine(MAX_NAME_CHARS).meta({ description: "The run's name." });
 
 /**
  * The id of a catalogue entry. Other values, such as a command, may only be declared by the operator. They are refused

@@ -10,6 +10,7 @@ import { DATASET_KINDS } from "../../runs/datasets/dataset_kind.ts";
 import { DATASET_ID, type DatasetCard, datasetCardSchema } from "../../runs/datasets/dataset_store.ts";
 import { jobOn } from "../resources/job_problems.ts";
 import { jsonValue } from "../http/json_value.ts";
+import { oneLine } from "../http/one_line.ts";
 import { nextCursor, NUMBER_KEYS, PagedList } from "../http/page.ts";
 import { clientFile } from "../access/paths.ts";
 import { conflict, invalidRequest, notFound, problemAt } from "../http/problems.ts";
@@ -86,7 +87,7 @@ const createDataset = route({
   operation: "create_dataset",
   summary: "Uploads NDJSON. A dataset with broken lines is stored, with its problems.",
   query: z.strictObject({
-    name: z.string().min(1).max(200).optional().meta({ description: "Absent: the id." }),
+    name: oneLine(200).optional().meta({ description: "Absent: the id." }),
     kind: z.enum(["auto", ...DATASET_KINDS]).default("auto").meta({
       description: "auto takes the kind whose fields the first rows have.",
     }),

@@ -5,6 +5,7 @@ import { number } from "../../config/sections/fields.ts";
 import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { RUN_FOLDER } from "../../runs/fleet/new_run.ts";
 import { askFleet, findManagedRun, fleetOf } from "../resources/fleet_problems.ts";
+import { oneLine } from "../http/one_line.ts";
 import { nextCursor, PagedList } from "../http/page.ts";
 import { createRun, keepAnswerOf } from "../requests/create_run.ts";
 import { IDEMPOTENCY_KEY, RUN_BODY } from "../requests/run_body.ts";
@@ -106,7 +107,7 @@ const MAX_NOTES_CHARS = 65_536, MAX_TAGS = 64, MAX_TAG_CHARS = 128;
 const updateSchema = z.strictObject({
   name: runName.optional(),
   notes: z.string().max(MAX_NOTES_CHARS).optional(),
-  tags: z.array(z.string().min(1).max(MAX_TAG_CHARS)).max(MAX_TAGS).optional(),
+  tags: z.array(oneLine(MAX_TAG_CHARS)).max(MAX_TAGS).optional(),
   training: z.strictObject({ lr: number("training.lr") }).optional().meta({
     description: "A new learning rate; it takes effect at the next update.",
   }),

@@ -271,10 +271,12 @@ export class App {
   #admit({ request, context, path, search }: Exchange): void {
     const { config, port } = this.#options;
     const { headers } = request;
-    const refused = callerProblem(
-      { hosts: context.hosts, origin: headers.get("origin") ?? undefined, target: context.target },
-      { allowed_hosts: config.allowed_hosts, port: port() },
-    );
+    const { hosts, method, target } = context;
+    const origin = headers.get("origin") ?? undefined,
+      fetch_site = headers.get("sec-fetch-site") ?? undefined;
+    const refused = callerProblem({ hosts, origin, method, fetch_site, target }, {
+      ...{ allowed_hosts: config.allowed_hosts, bind: config.bind, port: port() },
+    });
     if (refused) throw unauthorized(refused);
     if (!isApi(path) || config.auth_token === undefined) return;
     if (isTokenRight(headers.get("authorization") ?? undefined, config.auth_token)) return;

@@ -190,3 +190,18 @@ Deno.test("a failure is 500 with a trace_id that is also in the log, and no othe
   assert.equal(logged[0]!.trace_id, answer.json.trace_id);
   assert.match(String(logged[0]!.message), /secret path/);
 });
+
+Deno.test("another site's page cannot start anything, and its links can be followed", async () => {
+  const { send } = testApp();
+  const headers = { "sec-fetch-site": "cross-site" };
+  assertProblem(await send("/v1/preflight", { method: "POST", headers }), "unauthorized");
+  assert.equal((await send("/v1/health", { headers })).status, 200);
+  assert.equal((await send("/healthz", { headers })).status, 200);
+});
+
+Deno.test("the loopback address to which the server is bound is a Host of it", async () => {
+  const { send } = testApp({ toml: 'bind = "127.0.0.2:8471"' });
+  assert.equal((await send("/v1/health", { hosts: ["127.0.0.2:8471"] })).status, 200);
+  assertProblem(await send("/v1/health", { hosts: ["127.0.0.3:8471"] }), "unauthorized");
+  assertProblem(await testApp().send("/v1/health", { hosts: ["127.0.0.2:8471"] }), "unauthorized");
+});

@@ -190,7 +190,15 @@ export function testRequest(target: string, given: Given = {}): [Request, Reques
 
 /** The request headers that belong to every route: the caller, the body's type and size, and the client's trace. */
 const READ_OF_ALL: ReadonlySet<string> = new Set([
-  ...["origin", "authorization", "content-type", "content-encoding", "content-length", "traceparent"],
+  ...[
+    "origin",
+    "sec-fetch-site",
+    "authorization",
+    "content-type",
+    "content-encoding",
+    "content-length",
+    "traceparent",
+  ],
 ]);
 
 /** The names of the headers that are read from a request, from now on. */

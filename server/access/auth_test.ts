@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { callerProblem, isHostAllowed, isOriginAllowed, isTokenRight } from "./auth.ts";
 
-const RULES = { allowed_hosts: ["svc.example.org", "lab.example.org:8443"], port: 8471 };
+const RULES = {
+  bind: "127.0.0.2:8471",
+  allowed_hosts: ["svc.example.org", "lab.example.org:8443"],
+  port: 8471,
+};
 
 Deno.test("hosts: loopback names always, listed names at their port, nothing else", () => {
   const allowed = [
@@ -10,6 +14,8 @@ Deno.test("hosts: loopback names always, listed names at their port, nothing els
     "LOCALHOST:9000",
     "127.0.0.1:8471",
     "[::1]:8471",
+    "127.0.0.2:8471",
+    "127.0.0.2",
     "svc.example.org",
     "svc.example.org:443",
     "SVC.example.org:8471",
@@ -20,6 +26,8 @@ Deno.test("hosts: loopback names always, listed names at their port, nothing els
     "evil.com",
     "localhost.evil.com",
     "127.0.0.1.nip.io",
+    "127.0.0.3:8471",
+    "127.0.0.2.nip.io",
     "0.0.0.0:8471",
     "2130706433",
     "localhost.",
@@ -33,6 +41,29 @@ Deno.test("hosts: loopback names always, listed names at their port, nothing els
   ];
   for (const host of allowed) assert.ok(isHostAllowed(host, RULES), host);
   for (const host of refused) assert.ok(!isHostAllowed(host, RULES), host);
+  for (
+    const [bind, host] of [["10.0.0.5:8471", "10.0.0.5:8471"], ["0.0.0.0:8471", "0.0.0.0:8471"]] as const
+  ) {
+    assert.ok(!isHostAllowed(host, { ...RULES, bind }), "beyond loopback every name is listed");
+  }
+});
+
+Deno.test("browsers' requests from another site may read and not write, unless their Origin is listed", () => {
+  const problem = (fetch_site: string | undefined, method: string, origin?: string) =>
+    callerProblem(
+      { hosts: ["localhost:8471"], target: "/v1/runs", origin, method, fetch_site },
+      RULES,
+    );
+  for (const method of ["POST", "PATCH", "DELETE", "PUT"]) {
+    assert.match(problem("cross-site", method)!, /Another site's page/, method);
+    assert.match(problem("cross-site", method, "http://localhost:8471")!, /Another site's page/, method);
+    assert.equal(problem("cross-site", method, "https://svc.example.org"), null, method);
+    for (const site of ["same-origin", "same-site", "none", undefined]) {
+      assert.equal(problem(site, method), null, `${method} ${site}`);
+    }
+  }
+  // A link on another page, and a preflight, which has an Origin of its own.
+  for (const method of ["GET", "HEAD", "OPTIONS"]) assert.equal(problem("cross-site", method), null, method);
 });
 
 Deno.test("origins: the server's own and listed ones; another port of loopback is another origin", () => {
@@ -60,14 +91,14 @@ Deno.test("origins: the server's own and listed ones; another port of loopback i
 
 Deno.test("one Host header, and a full URL as target must agree with it", () => {
   const problem = (hosts: string[], target = "/v1/health", origin?: string) =>
-    callerProblem({ hosts, target, origin }, RULES);
+    callerProblem({ hosts, target, origin, method: "GET", fetch_site: undefined }, RULES);
   assert.equal(problem(["localhost:8471"]), null);
   assert.match(problem([])!, /one Host header/);
   assert.match(problem(["localhost", "localhost"])!, /one Host header/);
   assert.equal(problem(["localhost:8471"], "http://localhost:8471/v1/health"), null);
   assert.match(problem(["localhost:8471"], "http://evil.com/v1/health")!, /different hosts/);
   assert.match(problem(["localhost:8471"], "evil")!, /different hosts/);
-  assert.match(problem(["localhost:8471"], "/", "http://evil.com")!, /another page/);
+  assert.match(problem(["localhost:8471"], "/", "http://evil.com")!, /Another site's page/);
 });
 
 Deno.test("tokens are compared by their SHA-256 digests, once, by the function for that", () => {

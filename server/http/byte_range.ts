@@ -11,7 +11,7 @@ export interface ByteRange {
  * another unit or asks for several parts.
  */
 export function byteRange(header: string | null, size: number): ByteRange | null {
-  const match = /^bytes=[ \t]*(\d{0,15})-(\d{0,15})[ \t]*$/i.exec(header ?? "");
+  const match = /^bytes=[ \t]*(\d*)-(\d*)[ \t]*$/i.exec(header ?? "");
   if (!match) return null;
   const [first, last] = [match[1]!, match[2]!];
   if (first === "") {

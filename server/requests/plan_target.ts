@@ -5,6 +5,11 @@ import type { PlanTarget } from "../../runs/plan/plan.ts";
 import { Problem } from "../http/problems.ts";
 import type { ProbedDevice, Services } from "../routing/services.ts";
 
+/** Without Retry-After, because only the operator can change this. */
+const NO_DEVICE =
+  "This machine has no device for runs, and waiting does not help: the operator has to install what " +
+  "`svc doctor` names and start the server again";
+
 /** The smaller of the server's budget, of which each run gets an equal share, and the request's; null when unknown. */
 function budgetBytes(
   total_bytes: number | null,
@@ -51,7 +56,7 @@ export async function planTarget(
   is_software = false,
 ): Promise<PlanTarget> {
   const device = await deviceFor(is_software, services);
-  if (!device) throw new Problem("device-busy", "This machine has no device for runs");
+  if (!device) throw new Problem("device-busy", NO_DEVICE);
   const { subgroup_size, ...facts } = device;
   const runs = config.max_concurrent_runs, ram_bytes = Deno.systemMemoryInfo().total;
   return {

@@ -38,6 +38,11 @@ Each answer that is a problem lists its types and codes under \`x-problems\`. A 
   nests up to 64 levels, has at most 10,000 values, and names of at most 1,024 characters; TOML has at most 131,072
   characters. More of these is \`invalid_value\`; only a body above \`max_body_bytes\` is \`payload-too-large\`.
 - If a \`POST\` or \`PATCH\` route takes no body, a body must still be labelled as JSON; it is not read.
+- A cursor belongs to its list: an empty one, or one of another list, is \`invalid_value\` at \`/query/cursor\`.
+- An \`Idempotency-Key\` is compared right after the request's form: a repeated request gets the first one's answer even
+  if its files, ids or the device are gone, and with another body it is \`conflict\`.
+- A request other than \`GET\`, \`HEAD\` and \`OPTIONS\` that a browser marks with \`Sec-Fetch-Site: cross-site\` is refused
+  like one with a foreign Origin, unless its Origin is listed in \`allowed_hosts\`.
 - A list of errors has up to 200 entries. A text of a problem, pointers among them, has up to 2,000 characters, and a
   \`…\` where there were more; a \`detail\` has up to 4,000.
 - A path must be absolute and, after its links are resolved, a regular file in \`path_roots\`. Any other place,

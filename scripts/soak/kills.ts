@@ -4,18 +4,25 @@
  */
 
 import { join } from "node:path";
-import { sha256OfFile } from "../../core/files.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import { fixturePath } from "../../tests/fixture.ts";
 import { ServerProcess } from "../../tests/server_process.ts";
-import { api, KilledClient, POLL_MS, sending, type Told } from "./killed_client.ts";
+import { KilledClient, type Told } from "./killed_client.ts";
+import {
+  addTold,
+  createRun,
+  differentResults,
+  ENDED,
+  LEARNING_RATE,
+  nothingTold,
+  resultsOf,
+  SHUTDOWN_MS,
+  stateOf,
+  undisturbedRun,
+  writeInputs,
+} from "./killed_run.ts";
 import { firstOf, sleep, type SoakOptions, type SoakPart } from "./part.ts";
 
-const UPDATES = 4, LEARNING_RATE = 3e-3;
-const PATIENCE_MS = 600_000;
-/** The processes of a killed server may take this long to be gone. */
-const SHUTDOWN_MS = 15_000;
-const ENDED = ["completed", "failed", "cancelled"];
+const UPDATES = 4;
 
 /** What was found. */
 interface KillsResult {
@@ -30,93 +37,6 @@ interface KillsResult {
   /** What a client was told and the next server does not have. */
   missing: string[];
   wrong: string[];
-}
-
-async function writeInputs(folder: string): Promise<{ config: string; run: string }> {
-  const root = join(folder, "root"), config = join(folder, "server.toml");
-  await Deno.mkdir(root);
-  const copies = {
-    "model.gguf": "models/tiny-agent-f16.gguf",
-    "tasks.jsonl": "models/tiny-agent/scenarios.train.jsonl",
-  };
-  for (const [name, fixture] of Object.entries(copies)) {
-    await Deno.copyFile(await fixturePath(fixture), join(root, name));
-  }
-  await Deno.writeTextFile(
-    config,
-    `bind = "127.0.0.1:0"
-data_dir = ${JSON.stringify(join(folder, "data"))}
-path_roots = [${JSON.stringify(root)}]
-max_queued_runs = 1  # the process of the run before may still be leaving
-[[environments]]
-id = "workspace"
-type = "local"
-allow_unsandboxed = true
-scenario_toolsets = ["files"]
-limits = { exec_timeout_secs = 3600 }
-`,
-  );
-  const run = `
-[run]
-algorithm = "agent_grpo"
-[model]
-path = ${JSON.stringify(join(root, "model.gguf"))}
-[training]
-ctx = 640
-lr = ${LEARNING_RATE}
-[agent]
-scenarios = ${JSON.stringify(join(root, "tasks.jsonl"))}
-updates = ${UPDATES}
-scenarios_per_update = 1
-group_size = 3
-max_new_tokens_per_turn = 48
-max_rollout_secs = 0
-truncation = "min_reward"
-[agent.environment]
-id = "workspace"
-[checkpoint]
-every_updates = 1
-[observe]
-`;
-  return { config, run };
-}
-
-/** Waits for one of the states. @returns The state then, or after the time. */
-async function stateOf(url: string, states: readonly string[], patience_ms: number): Promise<string> {
-  for (let waited = 0;; waited += POLL_MS) {
-    const { state } = await api(url);
-    if (states.includes(state as string) || waited >= patience_ms) return state as string;
-    await sleep(POLL_MS);
-  }
-}
-
-/** What must not depend on kills, by name: hashes of weights, and texts without what depends on a clock. */
-async function resultsOf(directory: string): Promise<Map<string, string>> {
-  const last = `checkpoints/update_${String(UPDATES).padStart(6, "0")}`;
-  const results = new Map<string, string>();
-  for (const name of ["adapter.gguf", `${last}/adapter.gguf`, `${last}/optimizer.safetensors`]) {
-    results.set(name, await sha256OfFile(join(directory, name)));
-  }
-  const record = JSON.parse(await Deno.readTextFile(join(directory, last, "state.json")));
-  // Null until it is set, also to the same.
-  const { learning_rate: _, ...state } = record.state;
-  results.set(`${last}/state.json`, withoutTimes(JSON.stringify(state)));
-  for (let update = 1; update <= UPDATES; update++) {
-    const name = `trajectories/update_${String(update).padStart(6, "0")}.jsonl`;
-    const text = await Deno.readTextFile(join(directory, name));
-    results.set(name, text.trimEnd().split("\n").map(withoutTimes).join("\n"));
-  }
-  return results;
-}
-
-function withoutTimes(line: string): string {
-  return JSON.stringify(JSON.parse(line, (key, value) => /^time$|_(ms|seconds)$/.test(key) ? 0 : value));
-}
-
-/** Creates a run. @returns Its path. */
-async function createRun(url: string, toml: string): Promise<string> {
-  const { id } = await api(`${url}/v1/runs`, sending("POST", toml, "application/toml"));
-  return `/v1/runs/${id}`;
 }
 
 /** A server that is killed and started again. */
@@ -178,24 +98,22 @@ async function killUntilEnded(
 async function soakKills({ count: kills, minutes, seed, say }: SoakOptions): Promise<KillsResult> {
   const folder = await Deno.makeTempDir({ prefix: "svc-soak-" }), random = new Rng(rngKey(seed, "kills"));
   const result: KillsResult = {
-    ...{ kills: 0, found: {}, runs: 0, told: { names: 0, commands: 0, datasets: 0, events: 0 } },
+    ...{ kills: 0, found: {}, runs: 0, told: nothingTold() },
     ...{ different: [], missing: [], wrong: [] },
   };
-  const { config, run } = await writeInputs(folder);
+  const { config, run } = await writeInputs(folder, UPDATES);
   const directory = (path: string) => join(folder, "data/runs", path.slice("/v1/runs/".length));
   try {
     await using server = await KilledServer.start(config);
-    const started = performance.now(), undisturbed = await createRun(server.url, run);
-    const ended = await stateOf(server.url + undisturbed, ENDED, PATIENCE_MS);
-    if (ended !== "completed") throw new Error(`The run that nothing disturbs is ${ended}`);
+    const started = performance.now(), undisturbed = await undisturbedRun(server.url, run);
     // A server lives at most as long as a run takes: some die while a run starts, some while it ends.
     const life_ms = performance.now() - started, life = () => random.uniform() * life_ms;
     say(`a run takes ${Math.round(life_ms)} ms`);
-    const expected = await resultsOf(directory(undisturbed));
+    const expected = await resultsOf(directory(undisturbed), UPDATES);
     while (result.kills < kills && performance.now() - started < minutes * 60_000) {
       const path = await createRun(server.url, run);
       const client = new KilledClient(path, { lr: LEARNING_RATE, seed: seed + result.runs });
-      const end = await killUntilEnded(server, {
+      const state = await killUntilEnded(server, {
         ...{ path, client, life },
         say(state, missing) {
           result.missing.push(...missing);
@@ -203,16 +121,13 @@ async function soakKills({ count: kills, minutes, seed, say }: SoakOptions): Pro
           say(`kill ${++result.kills}: ${state} ${missing}`);
         },
       });
-      const found = end === "completed" ? await resultsOf(directory(path)) : new Map<string, string>();
-      for (const [name, value] of expected) {
-        if (found.get(name) !== value) result.different.push(`${path} ${name}`);
-      }
+      const ended = { directory: directory(path), updates: UPDATES, state };
+      const different = await differentResults(expected, ended);
+      result.different.push(...different.map((name) => `${path} ${name}`));
       result.runs++;
       result.missing.push(...await client.missingEvents(server.url));
       result.wrong.push(...client.wrong);
-      for (const key of ["names", "commands", "datasets", "events"] as const) {
-        result.told[key] += client.told[key];
-      }
+      addTold(result.told, client.told);
     }
     return result;
   } finally {

@@ -18,6 +18,7 @@ import { kills } from "./soak/kills.ts";
 import { load } from "./soak/load.ts";
 import { rounded, type SoakPart } from "./soak/part.ts";
 import { slow } from "./soak/slow.ts";
+import { steps } from "./soak/steps.ts";
 import { tokenTiming } from "./soak/token_timing.ts";
 
 const RESULTS = fileURLToPath(new URL("../docs/experiments/", import.meta.url));
@@ -32,6 +33,7 @@ const PARTS: Readonly<Record<string, SoakPart>> = {
   kills,
   load,
   slow,
+  steps,
   token_timing: tokenTiming,
 };
 

@@ -11,6 +11,8 @@ interface ServerProcessOptions {
   env?: Record<string, string>;
   /** Relative to the root; absent: the real server. */
   program?: string;
+  /** In front of its command, such as a tracer that starts it in the same process. */
+  prefix?: readonly string[];
 }
 
 /** A started server. Its log is read until `stopReading`. */
@@ -29,10 +31,11 @@ export class ServerProcess {
 
   /** Starts a server and waits until it listens. */
   static async start(
-    { config, env = {}, program = "main.ts" }: ServerProcessOptions,
+    { config, env = {}, program = "main.ts", prefix = [] }: ServerProcessOptions,
   ): Promise<ServerProcess> {
-    const args = ["run", "-A", "--no-check", `${ROOT}${program}`, config];
-    const child = new Deno.Command(Deno.execPath(), { args, env, stdout: "null", stderr: "piped" }).spawn();
+    const server_args = ["run", "-A", "--no-check", `${ROOT}${program}`, config];
+    const [command, ...args] = [...prefix, Deno.execPath(), ...server_args] as [string, ...string[]];
+    const child = new Deno.Command(command, { args, env, stdout: "null", stderr: "piped" }).spawn();
     const reader = child.stderr.pipeThrough(new TextDecoderStream()).getReader();
     let text = "", url: string | undefined;
     while (!(url = /listens at (http:\S+)[^\n]*\n/.exec(text)?.[1])) {

@@ -61,17 +61,23 @@ function begunCall(line: string): BegunCall | null {
 /** The distinct steps below a folder, and how often a process was killed at each. */
 export class DurableSteps {
   readonly #folder: string;
+  readonly #enough: number;
   readonly #kills = new Map<string, number>();
   /** The name that each folder got last from a server. */
   readonly #last_names = new Map<string, string>();
 
-  constructor(folder: string) {
-    this.#folder = folder;
+  /** @param enough So many kills are enough for a step. */
+  constructor(folder: string, enough: number) {
+    [this.#folder, this.#enough] = [folder, enough];
   }
 
   /** The kills by step. */
   get kills(): ReadonlyMap<string, number> {
     return this.#kills;
+  }
+
+  isDone(step: string): boolean {
+    return this.#kills.get(step)! >= this.#enough;
   }
 
   /** Forgets the names that folders got: the next calls are those of a new server. */

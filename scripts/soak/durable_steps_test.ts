@@ -35,7 +35,7 @@ Deno.test("a call is told before it returns", () => {
 });
 
 Deno.test("calls that differ in ids, random names or updates are one step, and others are not", () => {
-  const steps = new DurableSteps("/d"),
+  const steps = new DurableSteps("/d", 2),
     found = (call: string, path: string) => steps.found("server", { call, path });
   assert.equal(
     found("mkdir", "/d/runs/run_01M83Q2D6KD9768BYZ7JMYFMQ0/checkpoints/update_000001"),
@@ -61,7 +61,7 @@ Deno.test("calls that differ in ids, random names or updates are one step, and o
 });
 
 Deno.test("flushing a folder is a step for each name that the folder gets", () => {
-  const steps = new DurableSteps("/d"),
+  const steps = new DurableSteps("/d", 2),
     found = (call: string, path: string) => steps.found("server", { call, path });
   assert.equal(found("fsync", "/d/runs"), "server: fsync runs");
   found("rename", "/d/runs/run.json");
@@ -72,9 +72,13 @@ Deno.test("flushing a folder is a step for each name that the folder gets", () =
   assert.equal(found("fsync", "/d/runs"), "server: fsync runs");
 });
 
-Deno.test("steps are counted with the kills at them", () => {
-  const steps = new DurableSteps("/d"), step = steps.found("server", { call: "mkdir", path: "/d/runs" })!;
+Deno.test("a step is done after enough kills", () => {
+  const steps = new DurableSteps("/d", 2), step = steps.found("server", { call: "mkdir", path: "/d/runs" })!;
   assert.deepEqual([...steps.kills], [["server: mkdir runs", 0]]);
   steps.killedAt(step);
-  assert.deepEqual([...steps.kills], [["server: mkdir runs", 1]]);
+  assert.ok(!steps.isDone(step));
+  steps.killedAt(step);
+  assert.ok(steps.isDone(step));
+  steps.found("server", { call: "mkdir", path: "/d/runs" });
+  assert.deepEqual([...steps.kills], [["server: mkdir runs", 2]]);
 });

@@ -1,4 +1,4 @@
-/** A server whose processes are killed when they begin a durable step at which none was killed before. */
+/** A server whose processes are killed when they begin a durable step at which too few were killed before. */
 
 import { ServerProcess } from "../../tests/server_process.ts";
 import { type BegunCall, DURABLE_CALLS, type DurableSteps, TraceReader } from "./durable_steps.ts";
@@ -21,11 +21,17 @@ function tracing(output: string): string[] {
 
 /** @throws {Error} Where processes cannot be traced. */
 export async function checkStrace(): Promise<void> {
-  const command = new Deno.Command("strace", { args: ["-f", "-o", "/dev/null", "true"], stderr: "piped" });
-  const { success, stderr } = await command.output().catch(() => ({ success: false, stderr: undefined }));
-  if (success) return;
-  const reason = stderr ? new TextDecoder().decode(stderr).trim() : "strace is not installed";
-  throw new Error(`Cannot kill at durable steps: ${reason}`);
+  const { success, stderr } = await traceNothing();
+  if (!success) throw new Error(`strace cannot trace a process here: ${new TextDecoder().decode(stderr)}`);
+}
+
+async function traceNothing(): Promise<Deno.CommandOutput> {
+  try {
+    return await new Deno.Command("strace", { args: ["-f", "-o", "/dev/null", "true"] }).output();
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new Error("strace is missing: apt-get install strace");
+  }
 }
 
 interface TracedServerOptions {
@@ -105,13 +111,23 @@ export class TracedServer {
     const is_server = isChild(call.thread);
     if (is_server === null) return;
     const step = this.#steps.found(is_server ? "server" : "process", call);
-    if (step === null || !this.#is_armed || this.#killed || this.#steps.kills.get(step)! > 0) return;
-    // The kernel takes a thread's id for its process.
-    Deno.kill(call.thread, "SIGKILL");
+    if (step === null || !this.#is_armed || this.#killed || this.#steps.isDone(step)) return;
+    if (!kill(call.thread)) return;
     this.#killed = { step, is_server };
     if (Date.now() - call.time_ms <= IN_TIME_MS) this.#steps.killedAt(step);
     else this.late++;
     this.#say(`${this.late ? `${this.late} late; ` : ""}killed at ${step}`);
+  }
+}
+
+/** Kills the process of a thread. @returns False when it is gone. */
+function kill(thread: number): boolean {
+  try {
+    Deno.kill(thread, "SIGKILL");
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
   }
 }
 

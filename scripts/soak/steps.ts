@@ -44,6 +44,17 @@ interface Given {
   /** Whether processes may be killed. */
   mayKill: () => boolean;
   findings: Findings;
+  say: (text: string) => void;
+}
+
+/** Notes failures, and tells of them at once: a complete run is long. */
+function note(
+  { findings, say }: Given,
+  kind: "different" | "missing" | "wrong",
+  failures: readonly string[],
+): void {
+  for (const failure of failures) say(`${kind}: ${failure}`);
+  findings[kind].push(...failures);
 }
 
 /** Does something that the server may die of, again after each kill, until it is done. */
@@ -76,19 +87,20 @@ async function createdRun(given: Given, toml: string): Promise<string> {
   return `/v1/runs/${id}`;
 }
 
-async function checkRuns({ server, mayKill, findings }: Given, expected: number): Promise<void> {
+async function checkRuns(given: Given, expected: number): Promise<void> {
+  const { server, mayKill } = given;
   await server.start(mayKill());
   const { runs } = await api(`${server.url}/v1/runs`), { length } = runs as unknown[];
-  if (length !== expected) findings.wrong.push(`${length} runs instead of ${expected}`);
+  if (length !== expected) note(given, "wrong", [`${length} runs instead of ${expected}`]);
 }
 
 /** Follows a run and kills its processes until it has ended. @returns Its last state. */
 async function killUntilEnded(given: Given, path: string, client: KilledClient): Promise<string> {
-  const { server, mayKill, findings } = given;
+  const { server, mayKill } = given;
   while (true) {
     await server.start(mayKill());
     const state = await stateOf(server.url + path, [...ENDED, ...RESUMABLE], SHUTDOWN_MS);
-    findings.missing.push(...await client.missing(server.url));
+    note(given, "missing", await client.missing(server.url));
     if (ENDED.includes(state)) return state;
     server.arm(mayKill());
     const working = client.work(server.url);
@@ -101,7 +113,7 @@ async function killUntilEnded(given: Given, path: string, client: KilledClient):
     if (server.killed && !server.killed.is_server) {
       const left = await stateOf(server.url + path, [...ENDED, ...RESUMABLE], SHUTDOWN_MS);
       const is_right = left === "completed" || RESUMABLE.includes(left);
-      if (!is_right) findings.wrong.push(`${server.killed.step}: the run is ${left}`);
+      if (!is_right) note(given, "wrong", [`${server.killed.step}: the run is ${left}`]);
     }
     await server.end("SIGKILL");
     await working;
@@ -137,7 +149,7 @@ async function removeAll(given: Given, path: string): Promise<void> {
     await given.server.start(given.mayKill());
     const { status, body } = await fetch(given.server.url + removed);
     await body?.cancel();
-    if (status !== 404) given.findings.wrong.push(`GET ${removed} after it was deleted: ${status}`);
+    if (status !== 404) note(given, "wrong", [`GET ${removed} after it was deleted: ${status}`]);
   }
   await checkRuns(given, 1);
   given.server.arm(given.mayKill());
@@ -156,21 +168,18 @@ async function soakSteps(
   const { config, run } = await writeInputs(folder, UPDATES);
   const directory = (path: string) => join(folder, "data/runs", path.slice("/v1/runs/".length));
   await new Deno.Command("mkfifo", { args: [output] }).output();
-  const server = new TracedServer({ config, output, steps, say }), given = { server, mayKill, findings };
+  const server = new TracedServer({ config, output, steps, say }), given = { server, mayKill, findings, say };
   try {
     const expected = await expectedResults(config, run, directory);
     for (let kills = -1, more = MORE_RUNS; mayKill() && more > 0;) {
       const path = await createdRun(given, run);
       const client = new KilledClient(path, { lr: LEARNING_RATE, seed: findings.runs++ });
       const state = await killUntilEnded(given, path, client);
-      const different = await differentResults(expected, {
-        directory: directory(path),
-        updates: UPDATES,
-        state,
-      });
-      findings.different.push(...different.map((name) => `${path} ${name}`));
-      findings.missing.push(...await client.missingEvents(server.url));
-      findings.wrong.push(...client.wrong);
+      const ended = { directory: directory(path), updates: UPDATES, state };
+      const different = await differentResults(expected, ended);
+      note(given, "different", different.map((name) => `${path} ${name}`));
+      note(given, "missing", await client.missingEvents(server.url));
+      note(given, "wrong", client.wrong);
       addTold(findings.told, client.told);
       await removeAll(given, path);
       if (steps.kills.keys().every((step) => steps.isDone(step))) break;

@@ -331,7 +331,7 @@ Deno.test("a run whose directory disappears fails, with the path and no stack", 
       },
     });
     const message =
-      /^Cannot make the folder .*places: a file is there\. The metrics are in .*events\.jsonl; the run, taken/;
+      /^Cannot make the folder .*places: a file is there\. The metrics are in .*events\.jsonl; resume the run with --resume/;
     const refused = { name: "ServiceError", code: "internal", message };
     await Promise.all([assert.rejects(eventsOf(run), refused), assert.rejects(run.ended, refused)]);
     assert.equal((await recordOf(root)).state, "completed");

@@ -4,7 +4,7 @@ import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
-import { isDead } from "../../tests/process_state.ts";
+import { diesSoon, isDead } from "../../tests/process_state.ts";
 import {
   MAX_ANSWER_BYTES,
   MAX_REWARD,
@@ -220,7 +220,7 @@ Deno.test({
       await expire(clock, 4999);
       await expire(clock, 1);
       await rejects(asked, /^Error: the program gave no answer within 5 s \(agent\.reward\.timeout_secs\)$/);
-      equal(await isDead(pid), true);
+      equal(await diesSoon(pid), true);
       deepEqual(await ask("c"), [7]);
     });
   },

@@ -140,9 +140,12 @@ async function writeAndRename(
   await syncDirectory(dirname(path));
 }
 
+/** The file that {@link whyNotWritable} makes and removes. */
+const PROBE_NAME = ".svc-writable";
+
 /**
- * The reason why a file, or files in a folder, could not be written at a path; null when they could. Creates nothing:
- * it tries the nearest existing parent folder.
+ * The reason why a file, or files in a folder, could not be written at a path; null when they could. Leaves nothing: it
+ * tries the nearest existing parent folder with an empty file.
  */
 export async function whyNotWritable(path: string, kind: "file" | "folder"): Promise<string | null> {
   const there = await Deno.stat(path).catch(() => null);
@@ -156,8 +159,11 @@ export async function whyNotWritable(path: string, kind: "file" | "folder"): Pro
     info = await Deno.stat(folder).catch(() => null);
   }
   if (!info?.isDirectory) return `${folder} is not a folder`;
+  // One name for all probes: what a probe leaves that dies here, the next one removes.
+  const probe = join(folder, PROBE_NAME);
   try {
-    await Deno.remove(await Deno.makeTempFile({ dir: folder, prefix: ".svc-writable-" }));
+    (await Deno.open(probe, { write: true, create: true })).close();
+    await Deno.remove(probe).catch(ignoreMissing);
     return null;
   } catch (error) {
     return `nothing can be written in ${folder} (${reasonOf(error)})`;

@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { withFolder } from "../tests/folder.ts";
 import { startWaiting } from "../tests/waiting_process.ts";
-import { ignoreMissing, isPresent, makeFolder, partialPath, sha256OfFile, writeFileAtomic } from "./files.ts";
+import {
+  ignoreMissing,
+  isPresent,
+  makeFolder,
+  partialPath,
+  sha256OfFile,
+  whyNotWritable,
+  writeFileAtomic,
+} from "./files.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
@@ -177,5 +185,16 @@ Deno.test({
       await assert.rejects(makeFolder(`${directory}/file`), refused);
       await Deno.symlink(`${directory}/nothing`, `${directory}/link`);
       await assert.rejects(makeFolder(`${directory}/link`), { name: "ServiceError" });
+    }),
+});
+
+Deno.test({
+  name: "a probe of a folder leaves nothing, and removes what a probe left that died",
+  ...STRICT,
+  fn: () =>
+    withFolder(async (directory) => {
+      await Deno.writeTextFile(`${directory}/.svc-writable`, "");
+      assert.equal(await whyNotWritable(`${directory}/out/adapter.gguf`, "file"), null);
+      assert.deepEqual(await namesIn(directory), []);
     }),
 });

@@ -1,6 +1,7 @@
 /** Runs programs to their end, with a time limit and capped output. */
 
 import type { Clock } from "../../core/clock.ts";
+import type { CommandResult, SandboxCommand } from "../tools/sandbox.ts";
 import { killProcessesOf } from "./leftovers.ts";
 import { killGroup, startProgram } from "./program.ts";
 
@@ -18,24 +19,11 @@ export const SHORT_COMMAND_MS = 250;
  */
 const DRAIN_TIMEOUT_MS = 500;
 
-export interface CommandOptions {
-  /** The program and its arguments. */
-  argv: readonly string[];
+export interface CommandOptions extends SandboxCommand {
   cwd: string;
   timeout_ms: number;
   clock: Clock;
   signal: AbortSignal;
-  max_output_bytes?: number;
-}
-
-export interface CommandResult {
-  /** Null when it was killed. */
-  code: number | null;
-  ended: "exited" | "killed" | "timeout" | "cancelled";
-  stdout: string;
-  stderr: string;
-  /** Some output was discarded. */
-  capped: boolean;
 }
 
 /**
@@ -47,12 +35,23 @@ export interface CommandResult {
  * @throws {ServiceError} `environment_failed` when the program cannot be started or the search for leftovers fails.
  */
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
-  const { argv, cwd, clock, signal, timeout_ms } = options;
-  const child = await startProgram({ argv, name: argv[0]!, cwd, home: cwd, stdin: "null" });
+  const { argv, cwd, clock, signal, timeout_ms, stdin = "" } = options;
+  const has_input = stdin !== "";
+  const child = await startProgram({
+    argv,
+    name: argv[0]!,
+    cwd,
+    home: cwd,
+    stdin: has_input ? "piped" : "null",
+  });
   const cap = options.max_output_bytes ?? MAX_OUTPUT_BYTES;
   const outputs = [new CappedOutput(child.stdout, cap), new CappedOutput(child.stderr, cap)] as const;
   const started_ms = clock.monotonic_ms();
   const stop = new AbortController();
+  if (has_input) {
+    // A program may end without reading its input.
+    new Blob([stdin]).stream().pipeTo(child.stdin, { signal: stop.signal }).catch(() => {});
+  }
   let ended: CommandResult["ended"] = "exited";
   const end = (why: "timeout" | "cancelled") => {
     ended = why;

@@ -5,13 +5,14 @@ import type { ToolCall } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
+import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
-import { type CommandResult, runCommand } from "./command.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
+import { LocalSandbox } from "./local_sandbox.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
-import { removeFolder, Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
+import { removeFolder, WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** Keys of `[agent.environment]`, and a clock. */
 export interface LocalEnvironmentOptions extends ToolsetChoice {
@@ -87,7 +88,7 @@ class LocalEnvironment implements Environment {
   #closed = false;
 
   private constructor(
-    readonly workspace: Workspace,
+    readonly sandbox: LocalSandbox,
     readonly task: { env: ScenarioEnv; toolset: Toolset },
     readonly options: LocalEnvironmentOptions,
   ) {}
@@ -103,8 +104,8 @@ class LocalEnvironment implements Environment {
     const toolset = toolsetOf(scenario, options);
     const place = { prefix: WORKSPACE_PREFIX, ...(directory ? { dir: directory } : {}) };
     const made = await doing("make a workspace", () => Deno.makeTempDir(place), "environment_failed");
-    const workspace = new Workspace(await Deno.realPath(made));
-    const environment = new LocalEnvironment(workspace, { env: scenario.env ?? NO_ENV, toolset }, options);
+    const sandbox = new LocalSandbox(await Deno.realPath(made), options);
+    const environment = new LocalEnvironment(sandbox, { env: scenario.env ?? NO_ENV, toolset }, options);
     try {
       await environment.#prepare(scenario, signal);
       return environment;
@@ -117,12 +118,12 @@ class LocalEnvironment implements Environment {
   async #prepare(scenario: Scenario, signal: AbortSignal): Promise<void> {
     const { files, setup } = this.task.env;
     for (const [path, content] of Object.entries(files)) {
-      const full = join(this.workspace.root, path);
+      const full = join(this.sandbox.root, path);
       await Deno.mkdir(dirname(full), { recursive: true });
       await Deno.writeTextFile(full, content);
     }
     for (const [i, line] of setup.entries()) {
-      const result = await this.#run(["sh", "-c", line], signal);
+      const result = await this.sandbox.run({ argv: ["sh", "-c", line] }, signal);
       if (result.code !== 0) {
         throw new ServiceError(
           "environment_failed",
@@ -133,21 +134,21 @@ class LocalEnvironment implements Environment {
       }
     }
     this.#protected = await ProtectedFiles.keep(
-      this.workspace.root,
+      this.sandbox.root,
       protectGlobs(scenario, this.options.protect),
     );
   }
 
   call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
     signal.throwIfAborted();
-    return this.task.toolset.run({ call, workspace: this.workspace, signal });
+    return this.task.toolset.run({ call, sandbox: this.sandbox, signal });
   }
 
   async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
     const { verify } = this.task.env;
     if (!verify) return { reward: null, timed_out: false };
     await this.#protected?.restore();
-    const result = await this.#run(verify.command, signal);
+    const result = await this.sandbox.run({ argv: verify.command }, signal);
     signal.throwIfAborted();
     const failed = hasNoVerdict(result);
     return {
@@ -167,9 +168,9 @@ class LocalEnvironment implements Environment {
   async state(signal: AbortSignal): Promise<string | null> {
     const { summary } = this.task.env;
     if (!summary) return null;
-    const result = await this.#run(summary, signal);
+    const result = await this.sandbox.run({ argv: summary }, signal);
     signal.throwIfAborted();
-    if (result.code === 0) return result.stdout.replaceAll(this.workspace.root, ".");
+    if (result.code === 0) return result.stdout.replaceAll(this.sandbox.root, ".");
     throw new ServiceError(
       "environment_failed",
       `Cannot summarise the result: the command ${this.#outcome(result)}`,
@@ -179,7 +180,7 @@ class LocalEnvironment implements Environment {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await removeFolder(this.workspace.root).catch(() => {});
+    await removeFolder(this.sandbox.root).catch(() => {});
   }
 
   /** How a command ended, with the end of its output. */
@@ -191,18 +192,7 @@ class LocalEnvironment implements Environment {
   /** Replaces the workspace's random name, so that repeated runs have equal texts. */
   #quoted({ stderr, stdout }: CommandResult): string {
     const output = (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
-    return output.replaceAll(this.workspace.root, ".");
-  }
-
-  #run(argv: readonly string[], signal: AbortSignal): Promise<CommandResult> {
-    const { clock, limits } = this.options;
-    return runCommand({
-      argv,
-      cwd: this.workspace.root,
-      timeout_ms: limits.exec_timeout_secs * 1000,
-      clock,
-      signal,
-    });
+    return output.replaceAll(this.sandbox.root, ".");
   }
 }
 

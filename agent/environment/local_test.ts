@@ -74,8 +74,8 @@ Deno.test({
       name: "notes",
       version: "3",
       tools: [{ name: "take_note", description: "", parameters }],
-      async run({ call, workspace }) {
-        await workspace.write("notes.txt", `${call.name}!`);
+      async run({ call, sandbox }) {
+        await sandbox.write("notes.txt", `${call.name}!`);
         return { result: "noted", reward: null, done: false };
       },
     };

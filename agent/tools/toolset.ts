@@ -2,13 +2,13 @@
 
 import type { ToolCall, ToolFunction } from "../../core/chat.ts";
 import { matchesSchema } from "./arguments.ts";
+import type { Sandbox } from "./sandbox.ts";
 import type { CallAnswer, ToolCatalog } from "./tool_host.ts";
-import type { WorkspaceFiles } from "./workspace_files.ts";
 
 /** A call, and where it acts. */
 export interface ToolsetCall {
   call: ToolCall;
-  workspace: WorkspaceFiles;
+  sandbox: Sandbox;
   signal: AbortSignal;
 }
 

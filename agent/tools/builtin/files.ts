@@ -42,14 +42,14 @@ const ERRORS: Record<string, string> = {
 };
 
 /** The result texts are part of the toolset's version. */
-async function runFilesTool({ call, workspace }: ToolsetCall): Promise<CallAnswer> {
+async function runFilesTool({ call, sandbox }: ToolsetCall): Promise<CallAnswer> {
   if (call.name === "submit") return { result: null, reward: null, done: true };
   const { path, content } = call.arguments as { path: string; content: string };
   const answer = (result: string): CallAnswer => ({ result, reward: null, done: false });
   try {
-    if (call.name === "read_file") return answer(await workspace.read(path));
-    if (call.name === "list_dir") return answer(listing(await workspace.list(path)));
-    await workspace.write(path, content);
+    if (call.name === "read_file") return answer(await sandbox.read(path));
+    if (call.name === "list_dir") return answer(listing(await sandbox.list(path)));
+    await sandbox.write(path, content);
     return answer("ok");
   } catch (error) {
     if (!(error instanceof WorkspaceRefusal)) throw error;

@@ -1,0 +1,36 @@
+/** Where the tools of an attempt act: a workspace with files, and programs that run in it. */
+
+import type { WorkspaceFiles } from "./workspace_files.ts";
+
+/** A program to run in a sandbox. */
+export interface SandboxCommand {
+  /** The program and its arguments, without a shell. It starts in the workspace. */
+  argv: readonly string[];
+  /** Its standard input, which ends after this text. Default: empty. */
+  stdin?: string;
+  /** Bytes of stdout and of stderr to keep; later output is read and discarded. Default: the sandbox's own. */
+  max_output_bytes?: number;
+}
+
+/** How a program ended. */
+export interface CommandResult {
+  /** Null when it was killed. */
+  code: number | null;
+  /** `timeout`: by the sandbox's limit of a command. */
+  ended: "exited" | "killed" | "timeout" | "cancelled";
+  stdout: string;
+  stderr: string;
+  /** Some output was discarded. */
+  capped: boolean;
+}
+
+/** The sandbox of one attempt. */
+export interface Sandbox extends WorkspaceFiles {
+  /**
+   * Runs a program to its end, under the sandbox's limit of a command. What it started and left is ended too. A program
+   * that cannot be executed is a result with status 126 or 127, or an error.
+   *
+   * @throws {ServiceError} `environment_failed` when it cannot be started, or the sandbox fails.
+   */
+  run(command: SandboxCommand, signal: AbortSignal): Promise<CommandResult>;
+}

@@ -6,6 +6,7 @@ import { indented, printable } from "../core/text.ts";
 import { VERSION_TEXT } from "../core/version.ts";
 import { addConfigCommand } from "./config.ts";
 import type { CliContext } from "./context.ts";
+import { addConvertCommand } from "./convert.ts";
 import { addDoctorCommand } from "./doctor.ts";
 import { addEvalCommand } from "./eval.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
@@ -44,6 +45,7 @@ export function buildProgram(context: CliContext): Command {
   addToolsCommand(program, context);
   addInspectCommand(program, context);
   addDoctorCommand(program, context);
+  addConvertCommand(program, context);
   addInitCommand(program, context);
   addConfigCommand(program, context);
   addProbeCommands(program, context);

@@ -431,7 +431,7 @@ export interface Rate {
 /** A failure of code that the run does not control. */
 export interface ScenarioFailure {
   scenario: string;
-  boundary: "prompt" | "tool" | "environment" | "reward" | "judge";
+  boundary: "prompt" | "tool" | "environment" | "reward" | "judge" | "infrastructure";
   message: string;
 }
 
@@ -1051,6 +1051,8 @@ export interface FoundTrajectoryMember {
   /** kept: in the group's baseline; dropped: truncated; failed; group_dropped: with its group. */
   status: "kept" | "dropped" | "failed" | "group_dropped";
   failure: TrajectoryFailure | null;
+  /** What an attempt that was not graded is attributed to; null when it was graded, or the run was stopped. */
+  attribution: "model" | "budget" | "tool" | "environment" | "judge" | "infrastructure" | null;
   /** Of all fragments, prompts included. */
   tokens: number;
   /** Tokens that the model wrote. */
@@ -1074,7 +1076,7 @@ export interface FoundTrajectoryMember {
 
 /** A failure of code that the run does not control. */
 export interface TrajectoryFailure {
-  boundary: "prompt" | "tool" | "environment" | "reward" | "judge";
+  boundary: "prompt" | "tool" | "environment" | "reward" | "judge" | "infrastructure";
   message: string;
 }
 
@@ -1143,6 +1145,8 @@ export interface TrajectoryMemberSummary {
   /** kept: in the group's baseline; dropped: truncated; failed; group_dropped: with its group. */
   status: "kept" | "dropped" | "failed" | "group_dropped";
   failure: TrajectoryFailure | null;
+  /** What an attempt that was not graded is attributed to; null when it was graded, or the run was stopped. */
+  attribution: "model" | "budget" | "tool" | "environment" | "judge" | "infrastructure" | null;
   /** Of all fragments, prompts included. */
   tokens: number;
   /** Tokens that the model wrote. */
@@ -1198,6 +1202,8 @@ export interface TrajectoryMember {
   /** kept: in the group's baseline; dropped: truncated; failed; group_dropped: with its group. */
   status: "kept" | "dropped" | "failed" | "group_dropped";
   failure: TrajectoryFailure | null;
+  /** What an attempt that was not graded is attributed to; null when it was graded, or the run was stopped. */
+  attribution: "model" | "budget" | "tool" | "environment" | "judge" | "infrastructure" | null;
   /** Of all fragments, prompts included. */
   tokens: number;
   /** Tokens that the model wrote. */
@@ -2340,7 +2346,7 @@ export interface Operations {
       /** How the member ended. */
       stop_reason?: "completed" | "no_tool_call" | "submitted" | "max_turns" | "max_turn_tokens" | "max_trajectory_tokens" | "timeout" | "tool_failed" | "environment_failed" | "cancelled";
       /** Where it failed. */
-      failure?: "prompt" | "tool" | "environment" | "reward" | "judge";
+      failure?: "prompt" | "tool" | "environment" | "reward" | "judge" | "infrastructure";
       /** The least total reward. */
       min_reward?: number;
       /** The largest total reward. */

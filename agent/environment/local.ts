@@ -103,7 +103,7 @@ class LocalEnvironment implements Environment {
     const { directory } = options;
     const toolset = toolsetOf(scenario, options);
     const place = { prefix: WORKSPACE_PREFIX, ...(directory ? { dir: directory } : {}) };
-    const made = await doing("make a workspace", () => Deno.makeTempDir(place), "environment_failed");
+    const made = await doing("make a workspace", () => Deno.makeTempDir(place), "infrastructure_failed");
     const sandbox = new LocalSandbox(await Deno.realPath(made), options);
     const environment = new LocalEnvironment(sandbox, { env: scenario.env ?? NO_ENV, toolset }, options);
     try {

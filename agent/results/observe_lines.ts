@@ -1,6 +1,6 @@
 /** Splits the groups of an update into the lines of its file ({@link observed.ts}). */
 
-import { brokenBy } from "../rollout/lost.ts";
+import { attributionOf, brokenBy } from "../rollout/lost.ts";
 import { earnedReward, passed } from "../rollout/reward.ts";
 import type { Group } from "../trajectory/group.ts";
 import {
@@ -68,6 +68,7 @@ function memberFacts(trajectory: Trajectory): MemberFacts {
   const { turn_advantages, advantage, assessment, malformed_calls, deterministic, timings } = trajectory;
   const { turns, fragments, verification } = trajectory;
   return {
+    attribution: attributionOf(trajectory),
     ...{ member, stop_reason, status, failure, step_rewards, terminal_reward, total_reward },
     ...{ turn_advantages, advantage, malformed_calls, deterministic, timings },
     turns: turns.map(({ turn, calls, reward, started_ms, generate_ms, tools_ms }) => (

@@ -12,6 +12,7 @@ import { isJsonObject } from "../../core/json.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 import { GROUP_STATUSES } from "../trajectory/group.ts";
 import {
+  ATTRIBUTIONS,
   FAILURE_BOUNDARIES,
   STOP_REASONS,
   TRAJECTORY_STATUSES,
@@ -146,6 +147,8 @@ export const memberFactsSchema = z.object({
   stop_reason: z.enum(STOP_REASONS),
   status: z.enum(TRAJECTORY_STATUSES),
   failure: trajectoryFailureSchema.nullable(),
+  /** Null in files of earlier programs, too. */
+  attribution: z.enum(ATTRIBUTIONS).nullable().default(null),
   turns: z.array(turnFactsSchema),
   /** Over all fragments. */
   tokens: count,

@@ -2,7 +2,13 @@
 
 import { type GraderName, GRADERS } from "../../config/sections/agent.ts";
 import type { Group } from "../trajectory/group.ts";
-import type { Failure, Trajectory, TurnRecord } from "../trajectory/trajectory.ts";
+import {
+  type Attribution,
+  type Failure,
+  isTruncated,
+  type Trajectory,
+  type TurnRecord,
+} from "../trajectory/trajectory.ts";
 
 /** Number of attempts by reason, without zeros. */
 export type ReasonCounts = Record<string, number>;
@@ -10,14 +16,15 @@ export type ReasonCounts = Record<string, number>;
 /**
  * Why an attempt broke other than by the model's text. `prompt_too_long`: the prompt leaves no room for a turn;
  * `environment_failed`: no environment, such as when `setup` fails; `verify_failed`: the verification failed;
- * `tool_failed`: a tool failed; `<grader>_failed`: a grader besides the environment, the reward program or the judge,
- * gave no usable answer for its group.
+ * `tool_failed`: a tool failed; `infrastructure_failed`: what sandboxes run on failed; `<grader>_failed`: a grader
+ * besides the environment, the reward program or the judge, gave no usable answer for its group.
  */
 type BreakReason =
   | "prompt_too_long"
   | "environment_failed"
   | "verify_failed"
   | "tool_failed"
+  | "infrastructure_failed"
   | `${GraderName}_failed`;
 
 /** The grader that could not grade the attempt's group; null when there is none. */
@@ -27,11 +34,23 @@ const failedGrader = (failure: Failure | null) =>
 /** Why an attempt says nothing about the model; null when it was graded, hit a limit, or called tools wrongly. */
 export function brokenBy({ stop_reason, failure, turns }: Trajectory): BreakReason | null {
   if (failure?.boundary === "prompt") return "prompt_too_long";
+  if (failure?.boundary === "infrastructure") return "infrastructure_failed";
   const grader = failedGrader(failure);
   if (grader) return `${grader}_failed`;
   // No verification runs before the first turn, and no environment opens after it.
   if (stop_reason === "environment_failed") return turns.length > 0 ? "verify_failed" : "environment_failed";
   return stop_reason === "tool_failed" && !endedByMalformedCalls(turns) ? "tool_failed" : null;
+}
+
+/** The one cause of an attempt's failure; null when it was graded, or the run was stopped. */
+export function attributionOf(trajectory: Trajectory): Attribution | null {
+  const { stop_reason, failure } = trajectory, reason = brokenBy(trajectory);
+  if (failedGrader(failure)) return "judge";
+  if (reason === "infrastructure_failed") return "infrastructure";
+  if (isTruncated(stop_reason)) return "budget";
+  if (stop_reason === "environment_failed") return "environment";
+  if (stop_reason !== "tool_failed") return null;
+  return reason === "tool_failed" ? "tool" : "model";
 }
 
 /** `max_failed_turns` also ends a trajectory as `tool_failed`. */

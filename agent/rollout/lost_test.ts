@@ -1,8 +1,18 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
+import { ATTRIBUTIONS } from "../trajectory/trajectory.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { finishGroups } from "./finish_groups.ts";
-import { breakReasons, brokenBy, firstFailure, firstFailures, lostReasons, reasonsText } from "./lost.ts";
+import {
+  attributionOf,
+  breakReasons,
+  brokenBy,
+  firstFailure,
+  firstFailures,
+  lostReasons,
+  reasonsText,
+} from "./lost.ts";
+import { rolloutMetrics } from "./metrics.ts";
 import { earnedReward } from "./reward.ts";
 import {
   callText,
@@ -42,6 +52,38 @@ Deno.test("failures outside the model are distinguished from the model's own", a
     (await attempt([`{a\n${callText("fail")}`], { settings: { max_failed_turns: 1 } })).reason,
     "tool_failed",
   );
+});
+
+Deno.test("each failure is attributed to one cause", async () => {
+  const attributionFor = async (turns: string[], more: TestRollout = {}) => {
+    const { member, groups } = await attempt(turns, more);
+    const metrics = rolloutMetrics(groups, 1);
+    const counted = ATTRIBUTIONS.filter((name) => metrics[`failure/${name}_fraction`]! > 0);
+    const attribution = attributionOf(member);
+    deepEqual(counted, attribution === null ? [] : [attribution]);
+    return attribution;
+  };
+  const environment = (more: Parameters<typeof testEnvironments>[0]) => ({
+    environment: testEnvironments(more),
+  });
+  const noDisk = () => {
+    throw new ServiceError("infrastructure_failed", "Cannot make a workspace: the disk is full");
+  };
+  equal(await attributionFor([end]), null);
+  equal(await attributionFor(["{a"], { settings: { max_failed_turns: 1 } }), "model");
+  equal(await attributionFor([callText("say", { text: "a" })], { settings: { max_turns: 1 } }), "budget");
+  const full = { scenarios: testScenarios("abcd"), settings: { max_trajectory_tokens: 9 } };
+  equal(await attributionFor([end], full), "budget");
+  equal(await attributionFor([callText("fail")]), "tool");
+  equal(await attributionFor([end], environment({ open: broken })), "environment");
+  equal(await attributionFor([end], environment({ grade: broken })), "environment");
+  equal(await attributionFor([end], environment({ open: noDisk })), "infrastructure");
+  equal(await attributionFor([end], environment({ grade: noDisk })), "infrastructure");
+  for (const boundary of ["reward", "judge"] as const) {
+    const group = testGroup([{ stop_reason: "submitted" }]);
+    group.members[0]!.failure = { boundary, message: "no answer" };
+    equal(attributionOf(group.members[0]!), "judge");
+  }
 });
 
 Deno.test("a prompt that leaves no room for a turn is named with both lengths", async () => {

@@ -4,12 +4,13 @@ import { assert } from "../../core/errors.ts";
 import type { Group } from "../trajectory/group.ts";
 import {
   actionTokens,
+  ATTRIBUTIONS,
   isFailed,
   isTruncated,
   STOP_REASONS,
   type Trajectory,
 } from "../trajectory/trajectory.ts";
-import { brokenBy } from "./lost.ts";
+import { attributionOf, brokenBy } from "./lost.ts";
 import { earnedReward, meanActionTokens, passed, survivors } from "./reward.ts";
 
 type RolloutMetrics = Record<string, number>;
@@ -18,7 +19,8 @@ type RolloutMetrics = Record<string, number>;
  * Metrics of finished groups. A metric without data is left out.
  *
  * Over all started trajectories: `agent/truncated_fraction` (hit a limit), `agent/failed_fraction` (tool or environment
- * failed), `env/verify_failed_fraction` (of these: the verification failed), `stop/<reason>` (share of each reason),
+ * failed), `env/verify_failed_fraction` (of these: the verification failed), `failure/<attribution>_fraction` (share
+ * of each cause of a failure), `stop/<reason>` (share of each reason),
  * `agent/turns_mean`, `agent/tokens_mean` (the model's own tokens), `env/acquire_ms_mean`, `time/queue_seconds` (mean
  * wait for a slot), `time/reward_seconds` (sum of all verifications). Over those with a turn:
  * `agent/tool_calls_per_turn` (well-formed calls by turns). Over those with a call: `agent/malformed_call_fraction` and
@@ -81,6 +83,11 @@ function trajectoryMetrics(all: readonly Trajectory[]): NullableMetrics {
     "time/queue_seconds": mean(all.map(({ timings }) => timings.queue_ms / 1000)),
     "time/reward_seconds": sum(all.map(({ timings }) => timings.reward_ms / 1000)),
   };
+  for (const attribution of ATTRIBUTIONS) {
+    metrics[`failure/${attribution}_fraction`] = share((trajectory) =>
+      attributionOf(trajectory) === attribution
+    );
+  }
   for (const reason of STOP_REASONS) {
     metrics[`stop/${reason}`] = share(({ stop_reason }) => stop_reason === reason);
   }

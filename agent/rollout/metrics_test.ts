@@ -67,6 +67,13 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     // Two have calls: 0 of 2, 3 of 5.
     "agent/malformed_call_fraction": 0.6 / 2,
     "agent/valid_call_fraction": (1 + 0.4) / 2,
+    // One at its limit, one without an environment, one of a broken tool.
+    "failure/model_fraction": 0,
+    "failure/budget_fraction": 1 / 8,
+    "failure/tool_fraction": 1 / 8,
+    "failure/environment_fraction": 1 / 8,
+    "failure/judge_fraction": 0,
+    "failure/infrastructure_fraction": 0,
     "env/verify_failed_fraction": 0,
     "env/acquire_ms_mean": 400 / 8,
     // Means of 10 and 30, and of 100: not of 10, 30 and 100.

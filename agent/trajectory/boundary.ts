@@ -1,6 +1,7 @@
 /** The boundary between the run and code that it does not control. A failure gets its cause here, once. */
 
 import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
 import type { Failure } from "./trajectory.ts";
 
 /** `failed`: it threw; `timeout`: its own limit passed; `cancelled`: the caller aborted. */
@@ -26,7 +27,8 @@ export interface BoundaryOptions {
  * Runs work that may hang, throw anything or ignore its signal. Settles when the work does, at the time limit, or when
  * the caller's signal aborts, whichever is first. Abandoned work continues without effect.
  *
- * @throws {BoundaryFailure} Always this type; one from an inner boundary keeps its cause.
+ * @throws {BoundaryFailure} Always this type; one from an inner boundary keeps its cause. An `infrastructure_failed`
+ * belongs to the infrastructure, whatever it broke.
  */
 export async function boundary<T>(
   options: BoundaryOptions,
@@ -35,8 +37,11 @@ export async function boundary<T>(
   const { name, clock, timeout_ms, signal } = options;
   const inner = new AbortController();
   const stop = new AbortController();
-  const broken = (kind: BoundaryBreak, message: string, cause?: unknown) =>
-    new BoundaryFailure({ boundary: name, message }, kind, { cause });
+  const broken = (kind: BoundaryBreak, message: string, cause?: unknown) => {
+    const is_infrastructure = cause instanceof ServiceError && cause.code === "infrastructure_failed";
+    const failure = { boundary: is_infrastructure ? "infrastructure" as const : name, message };
+    return new BoundaryFailure(failure, kind, { cause });
+  };
   const given_up = new Promise<never>((_, reject) => {
     const abort = () => reject(broken("cancelled", `the ${name} was cancelled`, signal.reason));
     if (signal.aborted) return abort();

@@ -73,8 +73,20 @@ export interface Fragment {
   sampled: SampledColumns;
 }
 
-/** The code to which a failure belongs; `prompt`: it leaves no room for a turn. */
-export const FAILURE_BOUNDARIES = ["prompt", "tool", ...REWARD_SOURCES] as const;
+/**
+ * The code to which a failure belongs; `prompt`: it leaves no room for a turn; `infrastructure`: what sandboxes run on.
+ */
+export const FAILURE_BOUNDARIES = ["prompt", "tool", ...REWARD_SOURCES, "infrastructure"] as const;
+
+/**
+ * What an attempt that was not graded is attributed to. `model`: its malformed calls (`max_failed_turns`); `budget`: a
+ * limit, also one that the prompt fills; `tool`; `environment`: it did not open, or its verification failed; `judge`: a
+ * reward program or a judge; `infrastructure`: what sandboxes run on.
+ */
+export const ATTRIBUTIONS = ["model", "budget", "tool", "environment", "judge", "infrastructure"] as const;
+
+/** One of {@link ATTRIBUTIONS}. */
+export type Attribution = typeof ATTRIBUTIONS[number];
 
 /** A failure at the boundary to code that the run does not control. */
 export interface Failure {

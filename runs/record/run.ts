@@ -137,6 +137,7 @@ const REASON_OF_CODE: Partial<Record<ErrorCode, FailureReason>> = {
   device_lost: "device_lost",
   environment_failed: "environment_failed",
   tool_failed: "environment_failed",
+  infrastructure_failed: "environment_failed",
   judge_failed: "judge_failed",
   data_invalid: "data_invalid",
   format_invalid: "data_invalid",

@@ -45,7 +45,7 @@ export const updateSummarySchema = z.strictObject({
   metrics: z.record(z.string(), z.number()).meta({ description: "All values of the update by name." }),
 }).meta({ id: "TrajectoryUpdate" });
 
-const { stop_reason, status, failure, tokens, action_tokens, terminal_reward, total_reward } =
+const { stop_reason, status, failure, attribution, tokens, action_tokens, terminal_reward, total_reward } =
   memberFactsSchema.shape;
 const { advantage, judge_score, malformed_calls, timings } = memberFactsSchema.shape;
 
@@ -56,6 +56,10 @@ const memberFields = {
     description: "kept: in the group's baseline; dropped: truncated; failed; group_dropped: with its group.",
   }),
   failure,
+  attribution: attribution.unwrap().meta({
+    description:
+      "What an attempt that was not graded is attributed to; null when it was graded, or the run was stopped.",
+  }),
   tokens: tokens.meta({ description: "Of all fragments, prompts included." }),
   action_tokens: action_tokens.meta({ description: "Tokens that the model wrote." }),
   terminal_reward: terminal_reward.meta({ description: "From verification, reward command or judge." }),

@@ -154,6 +154,7 @@ const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: Prob
   environment_failed: { type: "internal", code: null },
   tool_failed: { type: "internal", code: null },
   judge_failed: { type: "internal", code: null },
+  infrastructure_failed: { type: "internal", code: null },
   max_dropped_fraction: { type: "internal", code: null },
   cancelled: { type: "internal", code: null },
   internal: { type: "internal", code: null },

@@ -18,7 +18,15 @@ const FACTS = {
 
 /** The first member of the first sample group, without texts. */
 const BEST = {
-  ...{ member: 0, stop_reason: "completed", status: "kept", failure: null, tokens: 9, action_tokens: 5 },
+  ...{
+    member: 0,
+    stop_reason: "completed",
+    status: "kept",
+    failure: null,
+    attribution: null,
+    tokens: 9,
+    action_tokens: 5,
+  },
   ...{ ...FACTS, terminal_reward: 1, total_reward: 1.5, advantage: 1.2 },
 };
 
@@ -68,6 +76,7 @@ test("an update has its groups in order, with members and without texts", async 
   assert.deepEqual(members[3], {
     ...{ member: 3, stop_reason: "tool_failed", status: "failed", tokens: 5, action_tokens: 2, turns: 1 },
     failure: { boundary: "tool", message: "it broke" },
+    attribution: "tool",
     ...{ ...FACTS, terminal_reward: null, total_reward: null, advantage: null, judge_score: null },
   });
   assert.deepEqual([second.status, second.members.length], ["degenerate", 2]);
@@ -261,7 +270,13 @@ test("a search finds members by each filter and by all together, in order", asyn
   const { json } = await send(`${TRAJECTORIES}/search?failure=tool`);
   assert.deepEqual(json.members[0], {
     ...{ update: 1, group: 0, scenario: "s0", member: 3, stop_reason: "tool_failed", status: "failed" },
-    ...{ failure: { boundary: "tool", message: "it broke" }, tokens: 5, action_tokens: 2, turns: 1 },
+    ...{
+      failure: { boundary: "tool", message: "it broke" },
+      attribution: "tool",
+      tokens: 5,
+      action_tokens: 2,
+      turns: 1,
+    },
     ...{ ...FACTS, terminal_reward: null, total_reward: null, advantage: null, judge_score: null },
   });
   const { items } = await pages(send, `${TRAJECTORIES}/search?text=q`, "members");

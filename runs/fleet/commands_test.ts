@@ -227,3 +227,37 @@ Deno.test(
     });
   },
 );
+
+Deno.test(
+  "what a server could not clear before it died hides no command of the next process",
+  strict,
+  async () => {
+    await withFolder(async (folder) => {
+      const first = await TestFleet.open({ folder });
+      const run = await first.create();
+      await first.fleet.command(run.id, { command: "set_lr", lr: 0.25 });
+      run.child!.kill();
+      await first.until(run, "interrupted");
+      await first.close();
+      // One that the process took while it trained; the server died before it cleared what its log has by now.
+      const idle = await IdleRun.open(run.directory, systemClock);
+      idle.append({ kind: "command", command: "set_lr", arguments: { lr: 0.125 }, takes_effect: "boundary" });
+      await idle.close();
+      const service = { ...run.service, unlogged: { after_seq: 0, rates: [0.25] } };
+      await Deno.writeTextFile(`${run.directory}/service.json`, JSON.stringify(service));
+      const second = await TestFleet.open({ folder });
+      const again = second.fleet.get(run.id)!, before = again.last_seq;
+      await second.fleet.command(run.id, { command: "resume" });
+      await second.fleet.command(run.id, { command: "set_lr", lr: 0.5 });
+      again.child!.kill();
+      await second.until(again, "interrupted");
+      await second.close();
+      assert.deepEqual(eventNames(await loggedEvents(again)).slice(before), [
+        "resume",
+        "starting",
+        'set_lr {"lr":0.5}',
+        "interrupted",
+      ]);
+    });
+  },
+);

@@ -92,7 +92,8 @@ export class RunLifecycle {
       });
       is_accepted = true;
       run.killed_for = null;
-      await run.change({ queued_at: null, killed_for: null });
+      // The log of a run without a process has all commands. A server that died may have left them here.
+      await run.change({ queued_at: null, unlogged: null, killed_for: null });
       run.child = await RunChild.start(this.#options.svc(await startArguments(run)));
       // The server began to shut down while the process started: its list of processes lacked this one.
       if (closing.aborted) run.child.shutDown();

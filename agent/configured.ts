@@ -20,13 +20,14 @@ import type { Grader } from "./grading/grader.ts";
 import { rewardGrader } from "./grading/reward_grader.ts";
 import { RewardProgram } from "./grading/reward_program.ts";
 import type { ToolHostFactory } from "./tools/tool_host.ts";
+import { configuredToolsets } from "./tools/toolsets.ts";
 
 /** The environments of attempts with all their tools, and the graders. */
 export interface ConfiguredWorld {
   environments: EnvironmentFactory;
   /** In order: the first that grades a group is its only source of rewards. */
   graders: readonly Grader[];
-  /** Messages of graders' programs, for the run's log; ends when the world closes. */
+  /** Messages of environments and of graders' programs, for the run's log; ends when the world closes. */
   messages: AsyncIterable<string>;
   /** Releases what the attempts share. Never throws; a second call does nothing. */
   close(): Promise<void>;
@@ -91,7 +92,7 @@ export function configuredWorld(
   const opened = gradersOf(agent).map((kind) => kind.open(agent, { ...options, messages }));
   return composeWorld({
     environments: agent.environment
-      ? environmentOf(agent.environment).open(agent.environment, options)
+      ? environmentOf(agent.environment).open(agent.environment, { ...options, messages })
       : null,
     hosts: hostsOf(agent, tool_hosts).flatMap((kind) => kind.open(agent, options)),
     graders: opened.map(({ grader }) => grader),
@@ -167,7 +168,10 @@ const commandNeeds = (_section: unknown, { workspaces }: { workspaces: string })
 
 /** A kind of environment. */
 interface BuiltEnvironment {
-  open(section: EnvironmentConfig, options: WorldOptions): EnvironmentFactory;
+  open(
+    section: EnvironmentConfig,
+    options: WorldOptions & { messages: AsyncQueue<string> },
+  ): EnvironmentFactory;
   /** The permissions that attempts need. */
   needs(section: EnvironmentConfig, options: { workspaces: string }): PermissionNeeds;
   /** The permissions that listing its tools needs. */
@@ -177,11 +181,13 @@ interface BuiltEnvironment {
 /** The kinds of environments, by `agent.environment.type`. */
 const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment>> = {
   local: {
-    open: (section, { clock, workspaces }) =>
+    open: (section, { clock, workspaces, messages }) =>
       localEnvironments({
         ...section,
         limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
+        table: configuredToolsets(section.toolsets),
         clock,
+        notify: (message) => messages.push(message),
         ...(workspaces !== undefined && { directory: workspaces }),
       }),
     needs: commandNeeds,

@@ -15,6 +15,7 @@ import {
   type WorldParts,
   worldPermissions,
 } from "./configured.ts";
+import { CALL_GRACE_MS } from "./environment/local.ts";
 import { rankingJudge, type RankingJudgeOptions } from "./grading/ranking_judge_fake.ts";
 import { finishGroups } from "./rollout/finish_groups.ts";
 import { callText, rolloutGroups, TEST_TOOLS, testRollout, turnTokens } from "./rollout/rollout_fake.ts";
@@ -35,7 +36,7 @@ const environmentOf = (type: string) => ({
 
 Deno.test("a configuration's environments, tools and graders are those of its section", async () => {
   const { environments, graders, close } = worldOf({ environment: environmentOf("local") });
-  assert.equal(environments.call_timeout_ms, 7000);
+  assert.equal(environments.call_timeout_ms, 7000 + CALL_GRACE_MS);
   const offered = await environments.catalogs(never);
   assert.deepEqual(offered.map(({ name, is_default }) => [name, is_default]), [["files", true]]);
   assert.deepEqual(graders.map(({ source }) => source), ["environment"]);

@@ -1,7 +1,9 @@
 /** `svc doctor`: whether this machine can train, and what is missing. */
 
 import type { Command } from "commander";
+import { findIsolation } from "../agent/environment/bubblewrap.ts";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
+import { isolationText } from "../agent/environment/local.ts";
 import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import type { DeviceFacts } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
@@ -75,6 +77,7 @@ async function machineRows(): Promise<Row[]> {
   for (const [name, use] of PROGRAMS) {
     rows.push([name, await findProgram(name) ?? `not found (used by ${use})`]);
   }
+  rows.push(["local sandbox", isolationText(await findIsolation())]);
   rows.push(["processes that commands leave", leftoversFact(await canFindLeftovers())]);
   return rows;
 }

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { ENVIRONMENT_KINDS } from "../config/environments.ts";
+import { findIsolation } from "../agent/environment/bubblewrap.ts";
+import { isolationText } from "../agent/environment/local.ts";
 import { installCommand, leftoversFact } from "./doctor.ts";
 import { runSvc } from "./context_fake.ts";
 
@@ -22,6 +24,7 @@ Deno.test("the doctor prints versions and variables, and exits with status 0, or
     const use = missing_part ?? type;
     for (const name of programs) assert.ok(facts[name].includes("/") || facts[name].includes(use), name);
   }
+  assert.equal(facts["local sandbox"], isolationText(await findIsolation()));
   assert.equal(facts["processes that commands leave"], leftoversFact(await canFindLeftovers()));
   assert.match(leftoversFact(false), /only in the command's own process group.*grep -z/);
 });

@@ -3,7 +3,7 @@
 import type { Clock } from "../../core/clock.ts";
 import type { CommandResult, SandboxCommand } from "../tools/sandbox.ts";
 import { killProcessesOf } from "./leftovers.ts";
-import { killGroup, startProgram } from "./program.ts";
+import { killGroup, type ProgramOptions, startProgram } from "./program.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
 const MAX_OUTPUT_BYTES = 1 << 20;
@@ -19,7 +19,7 @@ export const SHORT_COMMAND_MS = 250;
  */
 const DRAIN_TIMEOUT_MS = 500;
 
-export interface CommandOptions extends SandboxCommand {
+export interface CommandOptions extends SandboxCommand, Pick<ProgramOptions, "folders" | "env" | "launcher"> {
   cwd: string;
   timeout_ms: number;
   clock: Clock;
@@ -35,17 +35,17 @@ export interface CommandOptions extends SandboxCommand {
  * @throws {ServiceError} `environment_failed` when the program cannot be started or the search for leftovers fails.
  */
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
-  const { argv, cwd, clock, signal, timeout_ms, stdin = "" } = options;
+  const { argv, cwd, clock, signal, timeout_ms, stdin = "", tail_bytes = 0 } = options;
   const has_input = stdin !== "";
   const child = await startProgram({
-    argv,
+    ...options,
     name: argv[0]!,
     cwd,
     home: cwd,
     stdin: has_input ? "piped" : "null",
   });
   const cap = options.max_output_bytes ?? MAX_OUTPUT_BYTES;
-  const outputs = [new CappedOutput(child.stdout, cap), new CappedOutput(child.stderr, cap)] as const;
+  const outputs = [child.stdout, child.stderr].map((stream) => new CappedOutput(stream, cap, tail_bytes));
   const started_ms = clock.monotonic_ms();
   const stop = new AbortController();
   if (has_input) {
@@ -73,12 +73,14 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
     await drain(outputs, clock);
   }
   if (ended === "exited" && status.signal !== null) ended = "killed";
+  const capped = outputs.some((output) => output.capped);
   return {
     code: ended === "exited" ? status.code : null,
     ended,
-    stdout: outputs[0].text(),
-    stderr: outputs[1].text(),
-    capped: outputs.some((output) => output.capped),
+    stdout: outputs[0]!.text(),
+    stderr: outputs[1]!.text(),
+    capped,
+    ...capped && tail_bytes > 0 && { tails: { stdout: outputs[0]!.tail(), stderr: outputs[1]!.tail() } },
   };
 }
 
@@ -90,15 +92,16 @@ async function drain(outputs: readonly CappedOutput[], clock: Clock): Promise<vo
   await Promise.all(outputs.map((output) => output.cancel()));
 }
 
-/** Reads a stream to its end and keeps its first bytes. */
+/** Reads a stream to its end and keeps its first bytes, and on request its last ones. */
 class CappedOutput {
   readonly done: Promise<void>;
   capped = false;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #pieces: Uint8Array[] = [];
   #left: number;
+  #tail: Uint8Array = new Uint8Array();
 
-  constructor(stream: ReadableStream<Uint8Array>, max_bytes: number) {
+  constructor(stream: ReadableStream<Uint8Array>, max_bytes: number, readonly tail_bytes: number) {
     this.#left = max_bytes;
     this.#reader = stream.getReader();
     this.done = this.#read();
@@ -112,7 +115,23 @@ class CappedOutput {
       this.#left -= kept.length;
       if (kept.length > 0) this.#pieces.push(kept);
       if (kept.length < value.length) this.capped = true;
+      if (this.tail_bytes > 0) this.#keepTail(value);
     }
+  }
+
+  #keepTail(value: Uint8Array): void {
+    const before = value.length < this.tail_bytes ? this.#tail.subarray(value.length - this.tail_bytes) : [];
+    const end = value.subarray(-this.tail_bytes);
+    const tail = new Uint8Array(before.length + end.length);
+    tail.set(before);
+    tail.set(end, before.length);
+    this.#tail = tail;
+  }
+
+  /** The last bytes of a capped output; "" of one that is complete. */
+  tail(): string {
+    // The first character may have lost its first bytes.
+    return this.capped ? new TextDecoder().decode(this.#tail).replace(/^\ufffd{1,3}/, "") : "";
   }
 
   async cancel(): Promise<void> {

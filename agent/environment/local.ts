@@ -1,4 +1,7 @@
-/** An environment in a folder of this machine. It confines the toolset's paths, but not a scenario's commands. */
+/**
+ * An environment in a folder of this machine. It confines the paths of file tools, and programs where the machine has
+ * bubblewrap.
+ */
 
 import { dirname, join } from "node:path";
 import type { ToolCall } from "../../core/chat.ts";
@@ -10,9 +13,10 @@ import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
+import { findIsolation, type IsolationState } from "./bubblewrap.ts";
 import { LocalSandbox } from "./local_sandbox.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
-import { removeFolder, WORKSPACE_PREFIX } from "./workspace.ts";
+import { WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** Keys of `[agent.environment]`, and a clock. */
 export interface LocalEnvironmentOptions extends ToolsetChoice {
@@ -22,7 +26,14 @@ export interface LocalEnvironmentOptions extends ToolsetChoice {
   clock: Clock;
   /** The folder for workspaces; absent: the system's folder of temporary files. */
   directory?: string;
+  /** Whether programs can be confined. Absent: as on this machine. */
+  findIsolation?: () => Promise<IsolationState>;
+  /** Tells people, once, how programs run. */
+  notify?: (message: string) => void;
 }
+
+/** A call has this much longer than a command, in which the command is ended with all that it started. */
+export const CALL_GRACE_MS = 10_000;
 
 /**
  * Environments of `type = "local"`.
@@ -60,8 +71,15 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
         "set allow_unsandboxed = true to allow that",
     );
   }
+  let told = false;
+  const isolationOf = async () => {
+    const state = await (options.findIsolation ?? findIsolation)();
+    if (!told) options.notify?.(isolationText(state));
+    told = true;
+    return state;
+  };
   return {
-    call_timeout_ms: options.limits.exec_timeout_secs * 1000,
+    call_timeout_ms: options.limits.exec_timeout_secs * 1000 + CALL_GRACE_MS,
     grading_advice: "give it metadata.env.verify",
     catalog: (scenario) => Promise.try(() => toolsetOf(scenario, options)),
     catalogs: () =>
@@ -73,10 +91,23 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
       ),
     // Tools of toolsets give no rewards, so without a verification there is no grade.
     coverage: (scenario) => scenario.env?.verify ? "all" : "none",
-    open: (scenario, { signal }) => LocalEnvironment.open({ scenario, options, signal }),
+    open: async (scenario, { signal }) => {
+      const { isolation } = await isolationOf();
+      return await LocalEnvironment.open({ scenario, options: { ...options, isolation }, signal });
+    },
     close: () => Promise.resolve(),
   };
 }
+
+/** How programs of local environments run, for people. */
+export function isolationText(state: IsolationState): string {
+  if (state.isolation) return 'tools and commands of environments of type "local" run under bubblewrap';
+  return 'tools and commands of environments of type "local" run WITHOUT a sandbox, with all rights of this user: ' +
+    `${state.reason} (apt-get install bubblewrap)`;
+}
+
+/** Options of an environment that opens. */
+type OpenedOptions = LocalEnvironmentOptions & { isolation: IsolationState["isolation"] };
 
 const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
 
@@ -96,7 +127,7 @@ class LocalEnvironment implements Environment {
   static async open(
     { scenario, options, signal }: {
       scenario: Scenario;
-      options: LocalEnvironmentOptions;
+      options: OpenedOptions;
       signal: AbortSignal;
     },
   ): Promise<LocalEnvironment> {
@@ -158,7 +189,7 @@ class LocalEnvironment implements Environment {
       verification: {
         ended: result.ended === "cancelled" ? "killed" : result.ended,
         code: result.code,
-        output: result.code === 0 ? "" : this.#quoted(result),
+        output: result.code === 0 ? "" : quoted(result),
         capped: result.capped,
       },
     };
@@ -170,7 +201,7 @@ class LocalEnvironment implements Environment {
     if (!summary) return null;
     const result = await this.sandbox.run({ argv: summary }, signal);
     signal.throwIfAborted();
-    if (result.code === 0) return result.stdout.replaceAll(this.sandbox.root, ".");
+    if (result.code === 0) return result.stdout;
     throw new ServiceError(
       "environment_failed",
       `Cannot summarise the result: the command ${this.#outcome(result)}`,
@@ -180,20 +211,18 @@ class LocalEnvironment implements Environment {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    await removeFolder(this.sandbox.root).catch(() => {});
+    await this.sandbox.remove();
   }
 
   /** How a command ended, with the end of its output. */
   #outcome(result: CommandResult): string {
-    const output = this.#quoted(result);
+    const output = quoted(result);
     return `${ending(result)}${output ? `: ${output}` : ""}`;
   }
+}
 
-  /** Replaces the workspace's random name, so that repeated runs have equal texts. */
-  #quoted({ stderr, stdout }: CommandResult): string {
-    const output = (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
-    return output.replaceAll(this.sandbox.root, ".");
-  }
+function quoted({ stderr, stdout }: CommandResult): string {
+  return (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
 }
 
 /** A shell's exit statuses for a program that cannot be executed or found. */

@@ -1,30 +1,119 @@
-/** A workspace of this machine whose programs are not confined. */
+/** A workspace of this machine. Its programs are confined where the machine can do that. */
 
+import { join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
 import type { CommandResult, Sandbox, SandboxCommand } from "../tools/sandbox.ts";
+import { WorkspaceRefusal } from "../tools/workspace_files.ts";
+import { type Isolation, SANDBOX_ROOT } from "./bubblewrap.ts";
 import { runCommand } from "./command.ts";
-import { Workspace } from "./workspace.ts";
+import { denoFolder } from "./program.ts";
+import { removeFolder, Workspace } from "./workspace.ts";
 
-/** Keys of `[agent.environment]`, and a clock. */
+/** The most names of a workspace that are looked at for links before Deno runs without isolation. */
+export const MAX_CHECKED_NAMES = 100_000;
+
+/** Keys of `[agent.environment]`, a clock, and what confines programs. */
 export interface LocalSandboxOptions {
   limits: { exec_timeout_secs: number };
   clock: Clock;
+  /** Null or absent: programs have the rights of this process. */
+  isolation?: Isolation | null;
 }
 
 export class LocalSandbox extends Workspace implements Sandbox {
   /** @param root Absolute, without links. */
   constructor(root: string, readonly options: LocalSandboxOptions) {
-    super(root);
+    super(root, options.isolation ? SANDBOX_ROOT : null);
   }
 
-  run(command: SandboxCommand, signal: AbortSignal): Promise<CommandResult> {
-    const { clock, limits } = this.options;
-    return runCommand({
+  async run(command: SandboxCommand, signal: AbortSignal): Promise<CommandResult> {
+    const { clock, limits, isolation } = this.options, deno = denoFolder();
+    const outside = isolation || command.argv[0] !== "deno" ? null : await this.#linkOutside();
+    if (outside !== null) {
+      return notRun(`the link ${JSON.stringify(outside)} leads outside the workspace; remove it\n`);
+    }
+    const result = await runCommand({
       ...command,
       cwd: this.root,
       timeout_ms: limits.exec_timeout_secs * 1000,
       clock,
       signal,
+      ...deno !== null && { folders: [deno] },
+      ...isolation ? { launcher: isolation.launcher(this.root) } : { env: this.#environment() },
     });
+    return isolation ? result : this.#withoutRoot(result);
+  }
+
+  /** Removes the workspace, and what programs kept beside it. */
+  async remove(): Promise<void> {
+    await Promise.allSettled([this.root, this.#deno_cache].map(removeFolder));
+  }
+
+  /** Beside the workspace, so that tools do not see it. */
+  get #deno_cache(): string {
+    return `${this.root}-deno`;
+  }
+
+  #environment(): Record<string, string> {
+    // Deno looks for the files of a project in all folders around the workspace too.
+    return { DENO_DIR: this.#deno_cache, DENO_NO_PACKAGE_JSON: "1", DENO_NO_UPDATE_CHECK: "1" };
+  }
+
+  /** Replaces the workspace's random name, so that repeated runs have equal texts. */
+  #withoutRoot(result: CommandResult): CommandResult {
+    const shown = (text: string) => text.replaceAll(this.root, ".");
+    const { stdout, stderr, tails } = result;
+    return {
+      ...result,
+      stdout: shown(stdout),
+      stderr: shown(stderr),
+      ...tails && { tails: { stdout: shown(tails.stdout), stderr: shown(tails.stderr) } },
+    };
+  }
+
+  /** A link that leads outside: Deno's permissions would follow it. Null when there is none. */
+  async #linkOutside(): Promise<string | null> {
+    const folders = [""];
+    for (let names = 0; folders.length > 0;) {
+      const folder = folders.pop()!;
+      for await (const entry of entriesOf(join(this.root, folder))) {
+        const path = folder ? `${folder}/${entry.name}` : entry.name;
+        if (++names > MAX_CHECKED_NAMES) {
+          const message =
+            `Cannot run deno: the workspace has more than ${MAX_CHECKED_NAMES} names (MAX_CHECKED_NAMES)`;
+          throw new ServiceError("environment_failed", message);
+        }
+        if (entry.isDirectory) folders.push(path);
+        if (entry.isSymlink && await this.#isOutside(path)) return path;
+      }
+    }
+    return null;
+  }
+
+  async #isOutside(path: string): Promise<boolean> {
+    try {
+      await this.resolve(path);
+      return false;
+    } catch (error) {
+      if (error instanceof WorkspaceRefusal) return true;
+      throw error;
+    }
   }
 }
+
+/** The names of a folder; none when it cannot be read. */
+async function* entriesOf(folder: string): AsyncGenerator<Deno.DirEntry> {
+  try {
+    yield* Deno.readDir(folder);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound || error instanceof Deno.errors.PermissionDenied)) {
+      throw error;
+    }
+  }
+}
+
+/** The result of a program that may not run. */
+const notRun = (stderr: string): CommandResult => ({
+  ...{ code: 126, ended: "exited", stdout: "", stderr, capped: false },
+});

@@ -1,9 +1,11 @@
-import { deepEqual, equal, ok, rejects, throws } from "node:assert/strict";
+import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
+import { findIsolation, SANDBOX_ROOT } from "./bubblewrap.ts";
 import { runCommand } from "./command.ts";
 import { environmentContract, scenarioWith } from "./environment_contract.ts";
 import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
+import { bubblewrapLack } from "./local_sandbox_testing.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { WorkspaceRefusal } from "../tools/workspace_files.ts";
@@ -19,6 +21,7 @@ function options(more: Partial<LocalEnvironmentOptions> = {}): LocalEnvironmentO
     scenario_toolsets: ["files"],
     limits: { exec_timeout_secs: 30 },
     clock: new ManualClock(),
+    findIsolation: () => Promise.resolve(UNCONFINED),
     ...more,
   };
 }
@@ -30,10 +33,36 @@ async function names(folder: string): Promise<string[]> {
 const directory = await Deno.makeTempDir();
 globalThis.addEventListener("unload", () => Deno.removeSync(directory, { recursive: true }));
 
+const UNCONFINED = { isolation: null, reason: "this test wants none" };
+
 environmentContract("local", () => {
   const clock = new ManualClock();
   const factory = localEnvironments(options({ clock, directory }));
   return Promise.resolve({ factory, clock, leftovers: () => names(directory) });
+});
+
+const lack = await bubblewrapLack();
+if (lack === null) {
+  environmentContract("local under bubblewrap", () => {
+    const clock = new ManualClock();
+    const factory = localEnvironments(options({ clock, directory, findIsolation }));
+    return Promise.resolve({
+      ...{ factory, clock, leftovers: () => names(directory) },
+      ...{ workspace: SANDBOX_ROOT, shows_signals_as_statuses: true },
+    });
+  });
+} else {
+  Deno.test({ name: `local under bubblewrap (skipped: ${lack})`, ignore: true, fn() {} });
+}
+
+Deno.test("people are told once how programs run", async () => {
+  const told: string[] = [];
+  const environments = localEnvironments(options({ directory, notify: (message) => told.push(message) }));
+  for (let i = 0; i < 2; i++) {
+    await (await environments.open(scenarioWith({}), { seed: 1, signal: never })).close();
+  }
+  equal(told.length, 1);
+  match(told[0]!, /run WITHOUT a sandbox, with all rights of this user: this test wants none/);
 });
 
 Deno.test("local environments need allow_unsandboxed", () => {
@@ -50,11 +79,11 @@ Deno.test("a scenario gets the toolset it names, else the default", async () => 
   );
   const with_default = localEnvironments(options({ tools: { default: "files" } }));
   equal((await with_default.catalog(none, never)).name, "files");
-  const other = scenarioWith({ toolset: "python" });
+  const other = scenarioWith({ toolset: "pyhton" });
   // Advice to set this value would lead to the next refusal.
   await rejects(offered.catalog(other, never), {
-    code: "not_built",
-    message: /no toolset "python".*has files$/,
+    code: "data_invalid",
+    message: /no toolset "pyhton"; there are files, python, typescript$/,
   });
   const unlisted = localEnvironments(options({ scenario_toolsets: [] }));
   await rejects(
@@ -62,7 +91,7 @@ Deno.test("a scenario gets the toolset it names, else the default", async () => 
     /"files" is not offered: add it to/,
   );
   const python = localEnvironments(options({ scenario_toolsets: ["python"] }));
-  await rejects(python.catalog(other, never), { code: "not_built" });
+  equal((await python.catalog(scenarioWith({ toolset: "python" }), never)).name, "python");
 });
 
 Deno.test({

@@ -1,10 +1,17 @@
 /** Starts programs without a shell, in their own process group and with a minimal environment. */
 
+import { basename, dirname } from "node:path";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { ServiceError } from "../../core/errors.ts";
 
 /** The search path for programs. */
-const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+export const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** The folder of the program `deno` that runs this process; null in a compiled binary, which is no Deno for others. */
+export function denoFolder(): string | null {
+  const program = Deno.execPath();
+  return basename(program) === "deno" ? dirname(program) : null;
+}
 
 /** The parts of a program that {@link startProgram} starts. */
 export interface ProgramOptions {
@@ -17,6 +24,12 @@ export interface ProgramOptions {
   /** Its HOME, by which all of its processes are found later; a real path. */
   home: string;
   stdin: "null" | "piped";
+  /** Folders to search after the usual ones. */
+  folders?: readonly string[];
+  /** Further environment variables. */
+  env?: Readonly<Record<string, string>>;
+  /** A program with its arguments that starts the program, such as a sandbox. */
+  launcher?: readonly string[];
 }
 
 /**
@@ -26,16 +39,17 @@ export interface ProgramOptions {
  * @throws {ServiceError} `environment_failed` when it cannot be started.
  */
 export async function startProgram(
-  { argv, name, cwd, home, stdin }: ProgramOptions,
+  { argv, name, cwd, home, stdin, folders = [], env = {}, launcher = [] }: ProgramOptions,
 ): Promise<Deno.ChildProcess> {
-  await checkProgram(argv[0]!, { name, cwd });
-  const [program, ...args] = [...await deathSignalPrefix(), ...argv];
+  const search = [...SEARCH_PATH.split(":"), ...folders];
+  await checkProgram(argv[0]!, { name, cwd, search });
+  const [program, ...args] = [...await deathSignalPrefix(), ...launcher, ...argv];
   try {
     return new Deno.Command(program!, {
       args,
       cwd,
       clearEnv: true,
-      env: { PATH: SEARCH_PATH, HOME: home, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" },
+      env: { ...env, PATH: search.join(":"), HOME: home, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" },
       stdin,
       stdout: "piped",
       stderr: "piped",
@@ -49,11 +63,11 @@ export async function startProgram(
 /** With a launcher in front, a missing program would look like one that fails. */
 async function checkProgram(
   program: string,
-  { name, cwd }: Pick<ProgramOptions, "name" | "cwd">,
+  { name, cwd, search }: Pick<ProgramOptions, "name" | "cwd"> & { search: readonly string[] },
 ): Promise<void> {
   const places = program.includes("/")
     ? [program.startsWith("/") ? program : `${cwd}/${program}`]
-    : SEARCH_PATH.split(":").map((directory) => `${directory}/${program}`);
+    : search.map((directory) => `${directory}/${program}`);
   for (const place of places) {
     if ((await Deno.stat(place).catch(() => null))?.isFile) return;
   }

@@ -25,8 +25,11 @@ export async function removeWorkspaces(folder: string): Promise<void> {
 }
 
 export class Workspace implements WorkspaceFiles {
-  /** @param root Absolute, without links. */
-  constructor(readonly root: string) {}
+  /**
+   * @param root Absolute, without links.
+   * @param shown_as The path by which programs of the workspace know it; null: by `root`.
+   */
+  constructor(readonly root: string, readonly shown_as: string | null = null) {}
 
   /**
    * The target of a model's path after `..` and links are resolved; parts that do not exist are taken as written. A
@@ -37,8 +40,9 @@ export class Workspace implements WorkspaceFiles {
    */
   async resolve(path: string): Promise<string> {
     if (path.includes("\0")) throw new WorkspaceRefusal("outside");
-    let at = path.startsWith("/") ? "/" : this.root, links = 0;
-    const left = path.split("/").reverse();
+    const start = this.#below(path);
+    let at = start.startsWith("/") ? "/" : this.root, links = 0;
+    const left = start.split("/").reverse();
     while (left.length > 0) {
       const part = left.pop()!;
       if (part === "" || part === ".") continue;
@@ -53,12 +57,19 @@ export class Workspace implements WorkspaceFiles {
         continue;
       }
       if (++links > MAX_LINKS) throw new WorkspaceRefusal("outside");
-      const target = await Deno.readLink(next);
-      if (target.startsWith("/")) at = "/";
-      left.push(...target.split("/").reverse());
+      const target = await Deno.readLink(next), inside = this.#below(target);
+      if (target.startsWith("/")) at = inside.startsWith("/") ? "/" : this.root;
+      left.push(...inside.split("/").reverse());
     }
     if (at !== this.root && !at.startsWith(`${this.root}/`)) throw new WorkspaceRefusal("outside");
     return at;
+  }
+
+  /** A path below the workspace as programs know it becomes relative to the root; others stay. */
+  #below(path: string): string {
+    if (this.shown_as === null) return path;
+    if (path === this.shown_as) return ".";
+    return path.startsWith(`${this.shown_as}/`) ? `./${path.slice(this.shown_as.length + 1)}` : path;
   }
 
   async read(path: string): Promise<string> {

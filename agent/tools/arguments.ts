@@ -1,7 +1,32 @@
-/** Checks a call's arguments against the tool's JSON Schema, for the keywords that tools use. */
+/**
+ * Checks a call's arguments against the tool's JSON Schema: of built-in tools for the keywords that they use, of others for
+ * all of JSON Schema.
+ */
 
 import type { JsonSchema } from "../../core/chat.ts";
 import { isJsonObject } from "../../core/json.ts";
+import { type ArgumentCheck, compileSchema } from "./full_schema.ts";
+
+/** The checks of schemas that are no built-in tool's. */
+const FULL_CHECKS = new WeakMap<JsonSchema, ArgumentCheck>();
+
+/**
+ * The schema of a tool that is not built in. From now on {@link argumentProblem} checks all of its keywords.
+ *
+ * @throws {SchemaRefusal} See `argumentSchema`.
+ */
+export function fullSchema(schema: JsonSchema): JsonSchema {
+  FULL_CHECKS.set(schema, compileSchema(schema));
+  return schema;
+}
+
+/** What is wrong with arguments, as a text for the model; null when they fit. */
+export function argumentProblem(schema: JsonSchema, args: unknown): string | null {
+  const check = FULL_CHECKS.get(schema);
+  if (!check) return matchesSchema(schema, args) ? null : "bad arguments";
+  const place = check(args);
+  return place === null ? null : place === "" ? "bad arguments" : `bad arguments at ${place}`;
+}
 
 const TYPES: Record<string, (value: unknown) => boolean> = {
   string: (value) => typeof value === "string",

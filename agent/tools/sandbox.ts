@@ -10,6 +10,8 @@ export interface SandboxCommand {
   stdin?: string;
   /** Bytes of stdout and of stderr to keep; later output is read and discarded. Default: the sandbox's own. */
   max_output_bytes?: number;
+  /** Bytes of the end of each output to keep besides, when some output is discarded. Default: none. */
+  tail_bytes?: number;
 }
 
 /** How a program ended. */
@@ -22,6 +24,11 @@ export interface CommandResult {
   stderr: string;
   /** Some output was discarded. */
   capped: boolean;
+  /**
+   * When output was discarded and the command asked for tails: the end of each output that was capped, else "". Absent
+   * also from a sandbox that keeps none.
+   */
+  tails?: { stdout: string; stderr: string };
 }
 
 /** The sandbox of one attempt. */

@@ -1,7 +1,7 @@
 /** Toolsets: versioned lists of tools, and their execution in a workspace. */
 
 import type { ToolCall, ToolFunction } from "../../core/chat.ts";
-import { matchesSchema } from "./arguments.ts";
+import { argumentProblem } from "./arguments.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { CallAnswer, ToolCatalog } from "./tool_host.ts";
 
@@ -32,5 +32,6 @@ export function checkCall(
 ): string | null {
   const tool = tools.find(({ name }) => name === call.name);
   if (!tool) return "error: unknown tool";
-  return matchesSchema(tool.parameters, call.arguments) ? null : "error: bad arguments";
+  const problem = argumentProblem(tool.parameters, call.arguments);
+  return problem === null ? null : `error: ${problem}`;
 }

@@ -1,16 +1,31 @@
 /** The table of toolsets, and the choice of one for a scenario. */
 
-import type { BuiltToolsetName } from "../../config/check/not_built.ts";
+import type { BuiltinToolset, ToolsetConfig } from "../../config/sections/environment.ts";
 import { type ErrorCode, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { FILES_TOOLSET } from "./builtin/files.ts";
+import { PYTHON_TOOLSET } from "./builtin/python.ts";
+import { TYPESCRIPT_TOOLSET } from "./builtin/typescript.ts";
+import { customToolset } from "./custom_toolset.ts";
 import type { Toolset } from "./toolset.ts";
 
 /** Toolsets by name. */
 type ToolsetTable = Readonly<Record<string, Toolset>>;
 
 /** The toolsets of this build. Each is a file in `builtin/` and a line here. */
-export const TOOLSETS: ToolsetTable = { files: FILES_TOOLSET } satisfies Record<BuiltToolsetName, Toolset>;
+export const TOOLSETS: ToolsetTable = {
+  files: FILES_TOOLSET,
+  python: PYTHON_TOOLSET,
+  typescript: TYPESCRIPT_TOOLSET,
+} satisfies Record<BuiltinToolset, Toolset>;
+
+/** The toolsets of this build and those of `[agent.environment.toolsets]`. */
+export function configuredToolsets(own: Readonly<Record<string, ToolsetConfig>> = {}): ToolsetTable {
+  const custom = Object.entries(own).map(([name, toolset]) =>
+    [name, customToolset(name, toolset, TOOLSETS)] as const
+  );
+  return { ...TOOLSETS, ...Object.fromEntries(custom) };
+}
 
 /** The toolsets that an environment offers: keys of `[agent.environment]`, and the table with their names. */
 export interface ToolsetChoice {
@@ -24,8 +39,7 @@ export interface ToolsetChoice {
  * The toolset of a scenario: the one that it names, which must be the default or one of `scenario_toolsets`, else the
  * default.
  *
- * @throws {ServiceError} `data_invalid`, or `not_built` for a toolset that no configuration can offer; see
- * {@link catalogRefusal}.
+ * @throws {ServiceError} `data_invalid`; see {@link catalogRefusal}.
  */
 export function toolsetOf(scenario: Scenario, choice: ToolsetChoice): Toolset {
   const fallback = choice.tools.default, { table = TOOLSETS } = choice;
@@ -35,7 +49,7 @@ export function toolsetOf(scenario: Scenario, choice: ToolsetChoice): Toolset {
       "it names no toolset and the environment has no default: set agent.environment.tools.default";
     throw catalogRefusal(scenario, "data_invalid", reason);
   }
-  if (!Object.hasOwn(table, name)) throw catalogRefusal(scenario, "not_built", absence(name, table));
+  if (!Object.hasOwn(table, name)) throw catalogRefusal(scenario, "data_invalid", absence(name, table));
   if (name === fallback || choice.scenario_toolsets.includes(name)) return table[name]!;
   const quoted = JSON.stringify(name);
   const reason = `toolset ${quoted} is not offered: add it to agent.environment.scenario_toolsets`;
@@ -45,7 +59,7 @@ export function toolsetOf(scenario: Scenario, choice: ToolsetChoice): Toolset {
 /**
  * All toolsets that scenarios may have, the default first, each once.
  *
- * @throws {ServiceError} `not_built` for a name that is not in the table.
+ * @throws {ServiceError} `config_invalid` for a name that is not in the table.
  */
 export function offeredToolsets(choice: ToolsetChoice): Toolset[] {
   const { tools: { default: fallback }, scenario_toolsets, table = TOOLSETS } = choice;
@@ -53,16 +67,14 @@ export function offeredToolsets(choice: ToolsetChoice): Toolset[] {
   return [...names].map((name) => {
     if (Object.hasOwn(table, name)) return table[name]!;
     throw new ServiceError(
-      "not_built",
+      "config_invalid",
       `Cannot use toolset ${JSON.stringify(name)}: ${absence(name, table)}`,
     );
   });
 }
 
 function absence(name: string, table: ToolsetTable): string {
-  return `there is no toolset ${JSON.stringify(name)} in this build, which has ${
-    Object.keys(table).join(", ")
-  }`;
+  return `there is no toolset ${JSON.stringify(name)}; there are ${Object.keys(table).join(", ")}`;
 }
 
 /**

@@ -4,7 +4,6 @@ import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_provider
 import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
 import type { GraderName } from "../sections/agent.ts";
-import type { BuiltinToolset } from "../sections/environment.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {
@@ -40,12 +39,6 @@ const UNBUILT_GRADERS = ["judge"] as const satisfies readonly GraderName[];
 /** The graders besides the environment that this build has. */
 export type BuiltGraderName = Exclude<GraderName, typeof UNBUILT_GRADERS[number]>;
 
-/** Built-in toolsets that are not in `agent/tools/toolsets.ts`. */
-const UNBUILT_TOOLSETS = ["python", "typescript"] as const satisfies readonly BuiltinToolset[];
-
-/** The built-in toolsets that this build has. */
-export type BuiltToolsetName = Exclude<BuiltinToolset, typeof UNBUILT_TOOLSETS[number]>;
-
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
   ...UNBUILT_PROVIDERS.map((value) => ({ key: "model.webgpu", value, part: `the WebGPU provider ${value}` })),
@@ -67,10 +60,6 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "agent.sampler_correction", value: "truncated", part: "truncated importance sampling" },
   ...ENVIRONMENT_PARTS,
   { key: "agent.environment.id", part: "the operator's catalogue" },
-  { key: "agent.environment.toolsets", part: "the reader of own toolsets", when: isFilled },
-  ...["agent.environment.tools.default", "agent.environment.scenario_toolsets.*"].flatMap((key) =>
-    UNBUILT_TOOLSETS.map((value) => ({ key, value, part: `the toolset ${value}` }))
-  ),
   { key: "metrics.tensorboard_dir", part: "the TensorBoard writer" },
 ];
 

@@ -4,11 +4,11 @@ import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { leastMicroBatchTokens } from "./derive.ts";
 import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";
-import { BUILTIN_TOOLSETS, ENVIRONMENT_TYPES } from "../sections/environment.ts";
+import { ENVIRONMENT_TYPES } from "../sections/environment.ts";
 import { hasOnePlace } from "../sections/mcp.ts";
 import type { Finding } from "./issues.ts";
-import { nearestName } from "../text/nearest.ts";
-import type { AgentConfig, EnvironmentConfig, RunConfig } from "../schema.ts";
+import type { AgentConfig, RunConfig } from "../schema.ts";
+import { toolsetProblems } from "./toolset_rules.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 interface Broken {
@@ -159,28 +159,6 @@ const RULES: readonly Rule[] = [
       ),
   },
 ];
-
-function toolsetProblems(
-  { id, type, profile, tools, scenario_toolsets, toolsets }: EnvironmentConfig,
-): Broken[] {
-  const default_key = "agent.environment.tools.default";
-  const has_own_tools = type !== undefined && ENVIRONMENT_KINDS[type].has_own_tools;
-  if (!id && !has_own_tools && !profile && !tools.default && scenario_toolsets.length === 0) {
-    const message = "is missing: without it and without scenario_toolsets no scenario has a tool";
-    return [{ key: default_key, message, missing: true }];
-  }
-  const known = [...BUILTIN_TOOLSETS, ...Object.keys(toolsets)];
-  const named = scenario_toolsets.map((name, i) => ({
-    key: `agent.environment.scenario_toolsets.${i}`,
-    name,
-  }));
-  if (tools.default !== undefined) named.push({ key: default_key, name: tools.default });
-  return named.filter(({ name }) => !known.includes(name)).map(({ key, name }) => {
-    const near = nearestName(name, known);
-    const message = `names the unknown toolset "${name}": there are ${known.join(", ")}`;
-    return { key, message, ...(near === null ? {} : { hint: `did you mean "${near}"?` }) };
-  });
-}
 
 function serverProblems(server: McpServerConfig, i: number): Broken[] {
   const { id, name } = server;

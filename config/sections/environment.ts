@@ -4,11 +4,51 @@ import { z } from "zod";
 import { CONTAINER_DEFAULTS } from "./defaults.ts";
 import { command, httpUrl, integer, name, number, text } from "./fields.ts";
 
-/** The toolsets with a built-in name. */
-export const BUILTIN_TOOLSETS = ["files", "python", "typescript"] as const;
+/** The tools of the built-in toolsets, in order. */
+export const BUILTIN_TOOLS = {
+  files: ["read_file", "write_file", "list_dir", "submit"],
+  python: [
+    ...["bash", "python", "run_tests", "read_file", "write_file", "edit_file", "list_dir", "grep", "submit"],
+  ],
+  typescript: [
+    ...[
+      "bash",
+      "typescript",
+      "run_tests",
+      "read_file",
+      "write_file",
+      "edit_file",
+      "list_dir",
+      "grep",
+      "submit",
+    ],
+  ],
+} as const;
 
-/** One of {@link BUILTIN_TOOLSETS}. */
-export type BuiltinToolset = typeof BUILTIN_TOOLSETS[number];
+/** A toolset with a built-in name. */
+export type BuiltinToolset = keyof typeof BUILTIN_TOOLS;
+
+/** The toolsets with a built-in name. */
+export const BUILTIN_TOOLSETS = Object.keys(BUILTIN_TOOLS) as BuiltinToolset[];
+
+/** The built-in toolsets in the order in which a tool's name is looked up. */
+const LOOKED_UP: readonly BuiltinToolset[] = ["python", "typescript", "files"];
+
+/**
+ * The built-in tool that a custom toolset names: a tool of `python`, else of `typescript`, else of `files`, or the tool of
+ * a toolset that is named before a dot, such as `typescript.run_tests`. Null when there is none.
+ */
+export function builtinTool(name: string): { toolset: BuiltinToolset; tool: string } | null {
+  const [first, second] = name.split(".", 2) as [string, string | undefined];
+  const found = LOOKED_UP.find((toolset) => {
+    const tools: readonly string[] = BUILTIN_TOOLS[toolset];
+    return second === undefined ? tools.includes(name) : toolset === first && tools.includes(second);
+  });
+  return found === undefined ? null : { toolset: found, tool: second ?? name };
+}
+
+/** All names by which a custom toolset may name a built-in tool without a toolset. */
+export const BUILTIN_TOOL_NAMES: readonly string[] = [...new Set(Object.values(BUILTIN_TOOLS).flat())];
 
 /** Where tools can run. */
 export const ENVIRONMENT_TYPES = ["container", "local", "http"] as const;
@@ -23,6 +63,9 @@ const customToolSchema = z.strictObject({
   command: command().meta({ description: "Program run in the sandbox; reads the arguments as JSON." }),
 });
 
+/** A tool of a custom toolset that is not built in. */
+export type CustomToolConfig = z.output<typeof customToolSchema>;
+
 const toolsetSchema = z.strictObject({
   version: z.union([z.int().min(0), text()]).meta({
     description: "Version; change it whenever definitions or result texts change.",
@@ -31,6 +74,9 @@ const toolsetSchema = z.strictObject({
     description: "Names of built-in tools, and tables of custom ones.",
   }),
 });
+
+/** A custom toolset. */
+export type ToolsetConfig = z.output<typeof toolsetSchema>;
 
 const limitsSchema = z.strictObject({
   cpus: number("agent.environment.limits.cpus").optional().meta({

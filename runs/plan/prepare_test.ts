@@ -81,7 +81,7 @@ Deno.test("a scenario without a grader is refused with its line", async () => {
 Deno.test("a toolset that is not offered and too few scenarios are refused", async () => {
   await refused(
     { train: [task("a"), task("b", { toolset: "python" })] },
-    /train\.jsonl:2, scenario "b": there is no toolset "python" in this build, which has files$/,
+    /train\.jsonl:2, scenario "b": toolset "python" is not offered: add it to agent\.environment\.scenario_toolsets$/,
   );
   await refused(
     { train: [task("a"), task("b")], heldout: [task("c", { toolset: "fiels" })] },

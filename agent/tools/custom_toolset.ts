@@ -1,0 +1,83 @@
+/** Toolsets of a configuration: built-in tools and programs of the operator. */
+
+import { builtinTool, type CustomToolConfig, type ToolsetConfig } from "../../config/sections/environment.ts";
+import type { ToolFunction } from "../../core/chat.ts";
+import { assert, ServiceError } from "../../core/errors.ts";
+import { fullSchema } from "./arguments.ts";
+import { runTool, streamTexts } from "./command_text.ts";
+import type { CommandResult } from "./sandbox.ts";
+import type { CallAnswer } from "./tool_host.ts";
+import type { Toolset, ToolsetCall } from "./toolset.ts";
+
+/** A tool with what executes it. */
+interface ResolvedTool {
+  definition: ToolFunction;
+  run(request: ToolsetCall): Promise<CallAnswer>;
+}
+
+/**
+ * A toolset of the configuration.
+ *
+ * @param builtin The built-in toolsets, by name.
+ * @throws {SchemaRefusal} For parameters that a loaded configuration does not have.
+ */
+export function customToolset(
+  name: string,
+  { version, tools }: ToolsetConfig,
+  builtin: Readonly<Record<string, Toolset>>,
+): Toolset {
+  const resolved = tools.map((tool) =>
+    typeof tool === "string" ? builtinTools(tool, builtin) : programTool(tool)
+  );
+  const by_name = new Map(resolved.map((tool) => [tool.definition.name, tool]));
+  return {
+    name,
+    version: String(version),
+    tools: resolved.map(({ definition }) => definition),
+    run(request) {
+      const tool = by_name.get(request.call.name);
+      assert(tool, `the toolset ${name} has the tool ${request.call.name}`);
+      return tool.run(request);
+    },
+  };
+}
+
+function builtinTools(name: string, builtin: Readonly<Record<string, Toolset>>): ResolvedTool {
+  const found = builtinTool(name), toolset = found && builtin[found.toolset];
+  const definition = toolset?.tools.find((tool) => tool.name === found!.tool);
+  assert(toolset && definition, `a loaded configuration names built-in tools: ${name}`);
+  return { definition, run: (request) => toolset.run(request) };
+}
+
+/** A program that reads the arguments as one JSON document, and writes the result. */
+function programTool({ name, description, parameters, command }: CustomToolConfig): ResolvedTool {
+  return {
+    definition: { name, description, parameters: fullSchema(parameters) },
+    async run({ call, sandbox, signal }) {
+      signal.throwIfAborted();
+      const stdin = `${JSON.stringify(call.arguments)}\n`;
+      const failed = (reason: string, cause?: unknown) =>
+        new ServiceError("tool_failed", `Cannot run the tool ${name}: ${reason}`, {}, { cause });
+      let result: CommandResult;
+      try {
+        result = await runTool({ argv: command, stdin }, sandbox, signal);
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error;
+        throw failed(error.message, error);
+      }
+      signal.throwIfAborted();
+      if (result.code === 126 || result.code === 127) {
+        throw failed(`its command exited with status ${result.code}, as one that cannot be executed does`);
+      }
+      return { result: resultText(result), reward: null, done: false };
+    },
+  };
+}
+
+function resultText(result: CommandResult): string {
+  const { stdout, stderr } = streamTexts(result);
+  if (result.code === 0) return stdout;
+  if (result.ended === "timeout") return "error: the tool ran past the time limit";
+  if (result.ended !== "exited") return "error: the tool was killed";
+  return `error: ${stderr || stdout || `exit status ${result.code}`}`;
+}

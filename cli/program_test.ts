@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { BUILTIN_TOOLS } from "../config/sections/environment.ts";
+import type { ToolDefinition } from "../core/chat.ts";
 import { configJsonSchema } from "../config/describe.ts";
 import { ServiceError } from "../core/errors.ts";
 import { VERSION } from "../core/version.ts";
@@ -85,6 +87,30 @@ Deno.test("tools are listed as the model sees them, without loading the model", 
   const [listing] = JSON.parse(json.out) as { toolset: string; tools: unknown[] }[];
   assert.equal(listing!.toolset, "files");
   assert.equal(JSON.stringify(listing!.tools), JSON.stringify(JSON.parse(await Deno.readTextFile(fixture))));
+});
+
+Deno.test("the toolsets of a configuration are listed with their versions, the default first", async () => {
+  const path = new URL("../examples/python_repair.toml", import.meta.url).pathname;
+  const override = 'agent.environment.scenario_toolsets=["typescript", "short"]';
+  const { code, out } = await runSvc("tools", "list", path, override, "--json");
+  assert.equal(code, 0);
+  const listing = JSON.parse(out) as {
+    toolset: string;
+    version: string;
+    default: boolean;
+    tools: ToolDefinition[];
+  }[];
+  assert.deepEqual(
+    listing.map(({ toolset, version, default: is_default }) => [toolset, version, is_default]),
+    [
+      ["python", "1", true],
+      ["typescript", "1", false],
+      ["short", "1", false],
+    ],
+  );
+  const names = (at: number) => listing[at]!.tools.map((tool) => tool.function.name);
+  assert.deepEqual(names(0), BUILTIN_TOOLS.python);
+  assert.deepEqual(names(2), ["python", "edit_file", "submit", "count_words"]);
 });
 
 Deno.test("a configuration without rollouts exposes no tools", async () => {

@@ -1,8 +1,9 @@
 /** Toolsets of a configuration: built-in tools and programs of the operator. */
 
 import { builtinTool, type CustomToolConfig, type ToolsetConfig } from "../../config/sections/environment.ts";
-import type { ToolFunction } from "../../core/chat.ts";
+import type { JsonSchema, ToolFunction } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { fullSchema } from "./arguments.ts";
 import { runTool, streamTexts } from "./command_text.ts";
 import type { CommandResult } from "./sandbox.ts";
@@ -52,7 +53,7 @@ function builtinTools(name: string, builtin: Readonly<Record<string, Toolset>>):
 /** A program that reads the arguments as one JSON document, and writes the result. */
 function programTool({ name, description, parameters, command }: CustomToolConfig): ResolvedTool {
   return {
-    definition: { name, description, parameters: fullSchema(parameters) },
+    definition: { name, description, parameters: fullSchema(ordered(parameters) as JsonSchema) },
     async run({ call, sandbox, signal }) {
       signal.throwIfAborted();
       const stdin = `${JSON.stringify(call.arguments)}\n`;
@@ -72,6 +73,38 @@ function programTool({ name, description, parameters, command }: CustomToolConfi
       return { result: resultText(result), reward: null, done: false };
     },
   };
+}
+
+/** The first keywords of a schema; others follow by name. */
+const FIRST_KEYWORDS = [
+  "type",
+  "description",
+  "enum",
+  "properties",
+  "required",
+  "additionalProperties",
+  "items",
+];
+
+/** Keywords whose keys are names, or whose values are no schemas. */
+const NAMED = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+const PLAIN = ["enum", "const", "default", "examples", "required", "dependentRequired"];
+
+/**
+ * A schema with its keywords in one order, because the prompt's text depends on it, and a file that is written again may
+ * have another. Names of properties keep theirs.
+ */
+function ordered(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(ordered);
+  if (!isJsonObject(schema)) return schema;
+  const rank = (keyword: string) => (FIRST_KEYWORDS.indexOf(keyword) + 1) || FIRST_KEYWORDS.length + 1;
+  const keywords = Object.keys(schema).sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  return Object.fromEntries(keywords.map((keyword) => {
+    const value = schema[keyword];
+    if (PLAIN.includes(keyword)) return [keyword, value];
+    if (!NAMED.includes(keyword) || !isJsonObject(value)) return [keyword, ordered(value)];
+    return [keyword, Object.fromEntries(Object.entries(value).map(([name, part]) => [name, ordered(part)]))];
+  }));
 }
 
 function resultText(result: CommandResult): string {

@@ -12,6 +12,7 @@ import { AsyncQueue } from "../core/async_queue.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import type { PermissionNeeds } from "../core/permissions.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
+import { httpEnvironments } from "./environment/http.ts";
 import { localEnvironments } from "./environment/local.ts";
 import { noEnvironment } from "./environment/no_environment.ts";
 import { withToolHosts } from "./environment/with_tool_hosts.ts";
@@ -194,7 +195,29 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
     // Its tools are a table of this program.
     listing_needs: () => ({}),
   },
+  http: {
+    open: (section, { clock }) =>
+      httpEnvironments({
+        base_url: addressOf(section),
+        limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
+        clock,
+      }),
+    needs: serverNeeds,
+    // The server says which tools it has.
+    listing_needs: serverNeeds,
+  },
 };
+
+function addressOf({ base_url }: EnvironmentConfig): string {
+  assert(base_url !== undefined, "a loaded configuration names the environment's server");
+  return base_url;
+}
+
+/** Connections to the environment's server, and to nothing else. */
+function serverNeeds(section: EnvironmentConfig): PermissionNeeds {
+  const { hostname, port, protocol } = new URL(addressOf(section));
+  return { net: [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`] };
+}
 
 function environmentOf({ type }: EnvironmentConfig): BuiltEnvironment {
   const kinds: Partial<Record<EnvironmentType, BuiltEnvironment>> = BUILT_ENVIRONMENTS, kind = kinds[type!];

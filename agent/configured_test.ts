@@ -30,6 +30,7 @@ function worldOf(agent: object): ConfiguredWorld {
 }
 
 const environmentOf = (type: string) => ({
+  ...type === "http" ? { base_url: "http://127.0.0.1:1" } : {},
   ...{ type, allow_unsandboxed: true, tools: { default: "files" }, scenario_toolsets: [] },
   limits: { exec_timeout_secs: 7 },
 });
@@ -53,6 +54,20 @@ Deno.test("a world that runs programs may run them, read everything, and write i
   assert.deepEqual(worldPermissions({ agent }, { workspaces: "/w" }), [
     { read: true, run: true, write: ["/w"] },
   ]);
+});
+
+Deno.test("a world with an environment server may connect to it, and nothing else", () => {
+  const addresses = {
+    "http://127.0.0.1:8000/a": "127.0.0.1:8000",
+    "http://env.example": "env.example:80",
+    "https://me:secret@env.example/": "env.example:443",
+    "http://[::1]:7": "[::1]:7",
+  };
+  for (const [base_url, host] of Object.entries(addresses)) {
+    const agent = { environment: { ...environmentOf("http"), base_url } } as unknown as AgentConfig;
+    assert.deepEqual(worldPermissions({ agent }, { workspaces: "/w" }), [{ net: [host] }]);
+    assert.deepEqual(listingPermissions({ agent }), [{ net: [host] }]);
+  }
 });
 
 Deno.test("a reward program grades after the environment, alone or beside it, and may run", async () => {

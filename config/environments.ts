@@ -58,17 +58,30 @@ const KINDS = {
       },
   },
   http: {
-    missing_part: "the client of environment servers",
+    missing_part: null,
     keys: ["base_url"],
     has_own_tools: true,
     programs: [],
     feature: null,
-    problem: ({ base_url }) =>
-      base_url === undefined
-        ? { key: "base_url", message: "is missing: where the server is", missing: true }
-        : null,
+    problem: ({ base_url, tools, scenario_toolsets }) => {
+      if (base_url === undefined) {
+        return { key: "base_url", message: "is missing: where the server is", missing: true };
+      }
+      const wrong = addressProblem(base_url);
+      if (wrong !== null) return { key: "base_url", message: wrong };
+      const message = 'has no meaning with type "http": the server says which tools it has';
+      if (tools.default !== undefined) return { key: "tools.default", message };
+      return scenario_toolsets.length > 0 ? { key: "scenario_toolsets", message } : null;
+    },
   },
 } satisfies Record<EnvironmentType, EnvironmentKind>;
+
+/** What is wrong with the address of an environment server; null: nothing. Routes follow its path. */
+function addressProblem(base_url: string): string | null {
+  const url = URL.parse(base_url);
+  if (!url || !/^([\w.-]+|\[[\da-f:.]+\])$/i.test(url.hostname)) return "must be an http or https address";
+  return url.search === "" && url.hash === "" ? null : "must have no query and no fragment";
+}
 
 /** All types of environments. */
 export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind>> = KINDS;

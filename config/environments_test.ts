@@ -11,7 +11,15 @@ Deno.test("an environment says where tools run, and what its type needs", () => 
   assert.deepEqual(problemsOf({ type: "local" }), [["type", false]]);
   assert.deepEqual(problemsOf({ type: "local", allow_unsandboxed: true }), []);
   assert.deepEqual(problemsOf({ type: "http" }), [["base_url", true]]);
-  assert.deepEqual(problemsOf({ type: "http", base_url: "http://127.0.0.1:1" }), []);
+  for (const base_url of ["http://127.0.0.1:1", "https://me:secret@env.example/a/b", "http://[::1]:80/"]) {
+    assert.deepEqual(problemsOf({ type: "http", base_url }), []);
+  }
+  for (const base_url of ["http://h:x", "http://[::1", "http://a,b/", "http://h/?a=1", "http://h/#a"]) {
+    assert.deepEqual(problemsOf({ type: "http", base_url }), [["base_url", false]], base_url);
+  }
+  const http = { type: "http", base_url: "http://h" };
+  assert.deepEqual(problemsOf({ ...http, tools: { default: "files" } }), [["tools.default", false]]);
+  assert.deepEqual(problemsOf({ ...http, scenario_toolsets: ["files"] }), [["scenario_toolsets", false]]);
   assert.deepEqual(problemsOf({ type: "container" }), []);
   assert.match(
     environmentProblems(environmentSchema.parse({}))[0]!.message,

@@ -18,6 +18,8 @@ export interface EnvironmentGrade {
 
 /** The environment of one attempt. */
 export interface Environment extends ToolHost {
+  /** What the attempt starts with, shown to the model after its task: any JSON value; null or absent: nothing. */
+  readonly observation?: unknown;
   /** Grades the state that the attempt left. @throws {ServiceError} `environment_failed`. */
   grade(signal: AbortSignal): Promise<EnvironmentGrade>;
   /**
@@ -65,7 +67,7 @@ export interface EnvironmentFactory {
 
 /** Options of one environment. */
 export interface OpenOptions {
-  /** For environments with randomness: a function of (seed, update, scenario, member). */
+  /** For environments with randomness: the same for all members of a group, so that they start equal. */
   seed: number;
   signal: AbortSignal;
 }

@@ -12,6 +12,7 @@ import {
   type ToolHostFactory,
 } from "../tools/tool_host.ts";
 import type { Environment, EnvironmentFactory, OpenOptions } from "./environment.ts";
+import { unlessAborted } from "./unless_aborted.ts";
 
 /** The time that a host has to list its tools, its start included. */
 export const LIST_TIMEOUT_MS = 30_000;
@@ -84,6 +85,7 @@ class HostedEnvironments implements EnvironmentFactory {
       const environment = await openedInTime(this.#environments.open(scenario, options), signal);
       opened.push({ tools, host: environment });
       return {
+        observation: environment.observation,
         call: routeCalls(opened),
         grade: (signal) => environment.grade(signal),
         state: (signal) => environment.state(signal),
@@ -140,20 +142,6 @@ async function attempt<T>(what: string, run: () => Promise<T>): Promise<T> {
     if (error instanceof ServiceError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     throw new ServiceError("environment_failed", `Cannot ${what}: ${reason}`, {}, { cause: error });
-  }
-}
-
-/** Settles like the work, or rejects with the signal's reason when it aborts first. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const stop = new AbortController();
-  const aborted = new Promise<never>((_, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true, signal: stop.signal });
-  });
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    stop.abort();
   }
 }
 

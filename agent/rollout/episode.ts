@@ -4,7 +4,7 @@
  */
 
 import type { Message, ParsedTurn } from "../../core/chat.ts";
-import { rngKey } from "../../core/random.ts";
+import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { Environment } from "../environment/environment.ts";
 import { type EvidenceByGrader, inspectAttempt } from "../grading/grade_group.ts";
@@ -12,8 +12,10 @@ import type { ToolCatalog } from "../tools/tool_host.ts";
 import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
 import { FragmentRecorder } from "../trajectory/fragments.ts";
 import { isComplete, isFailed, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
-import type { RolloutOptions, RolloutSampling } from "./rollout_options.ts";
+import { environmentSeed, turnRngKey } from "./random_keys.ts";
+import type { RolloutOptions } from "./rollout_options.ts";
 import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
+import { commonPrefix, withObservation } from "./prompts.ts";
 import { type GeneratedTurn, generateTurn } from "./turn_generation.ts";
 
 /** The shared prompt of a group's members. */
@@ -36,6 +38,8 @@ export interface EpisodeOptions {
 /** An attempt that has ended and is not yet graded. */
 export interface EndedEpisode {
   trajectory: Trajectory;
+  /** Its own prompt: the shared one, or that with the environment's observation. */
+  prompt: Pick<EpisodePrompt, "messages" | "tokens">;
   /** Null: not inspected by a grader. */
   evidence: EvidenceByGrader | null;
 }
@@ -45,17 +49,6 @@ export const CLOSE_TIMEOUT_MS = 30_000;
 
 /** The message to the model after a turn without a tool call, when such a turn does not end the trajectory. */
 const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
-
-/** The random key of a turn. Evaluations leave out the update: they use the same numbers before and after training. */
-export function turnRngKey(
-  sampling: RolloutSampling,
-  at: { update: number; scenario: string; member: number; turn: number },
-): readonly [number, number] {
-  const { update, scenario, member, turn } = at;
-  return sampling.domain === "train"
-    ? rngKey(sampling.seed, update, scenario, member, turn)
-    : rngKey(sampling.seed, sampling.domain, scenario, member, turn);
-}
 
 /**
  * Runs an episode to its end. Every ending is data in the trajectory. Thrown are only errors that end the run: those of
@@ -75,10 +68,12 @@ class Episode {
   #started_ms = 0;
   #failed_turns = 0;
   #evidence: EvidenceByGrader | null = null;
+  #prompt: EndedEpisode["prompt"];
 
   constructor(readonly options: EpisodeOptions) {
     const { prompt, member, queue_ms, rollout } = options;
     this.#recorder = new FragmentRecorder(prompt.tokens);
+    this.#prompt = prompt;
     this.#sequence = rollout.engine.newSequence();
     this.#trajectory = {
       member,
@@ -106,16 +101,18 @@ class Episode {
     trajectory.stop_reason = await this.#stopReason();
     const { stop_reason } = trajectory;
     if (isFailed(stop_reason) || stop_reason === "cancelled") trajectory.status = "failed";
-    return { trajectory, evidence: this.#evidence };
+    return { trajectory, prompt: this.#prompt, evidence: this.#evidence };
   }
 
   async #stopReason(): Promise<StopReason> {
     const { clock } = this.options.rollout;
     const parent = this.options.prompt.sequence;
-    if (parent === null) return this.#promptTooLong();
+    if (parent === null) return this.#promptTooLong(`${this.options.prompt.tokens.length}`);
     const environment = await this.#open();
     if (typeof environment === "string") return environment;
     try {
+      const too_long = this.#observe(environment);
+      if (too_long) return too_long;
       const reason = await this.#rollout(environment, parent);
       return isComplete(reason) ? await this.#inspect(environment) ?? reason : reason;
     } finally {
@@ -125,22 +122,21 @@ class Episode {
     }
   }
 
-  #promptTooLong(): "max_trajectory_tokens" {
-    const { scenario, prompt, rollout } = this.options, { max_trajectory_tokens } = rollout.settings;
+  /** @param tokens The length of the prompt, or what is known of it. */
+  #promptTooLong(tokens: string): "max_trajectory_tokens" {
+    const { scenario, rollout } = this.options, { max_trajectory_tokens } = rollout.settings;
     const message =
-      `the prompt of scenario ${
-        JSON.stringify(scenario.id)
-      } has ${prompt.tokens.length} tokens, which leaves no ` +
+      `the prompt of scenario ${JSON.stringify(scenario.id)} has ${tokens} tokens, which leaves no ` +
       `room for a turn within ${max_trajectory_tokens} (agent.max_trajectory_tokens, at most training.ctx)`;
     this.#trajectory.failure = { boundary: "prompt", message };
     return "max_trajectory_tokens";
   }
 
   async #open(): Promise<Environment | StopReason> {
-    const { scenario, member, rollout } = this.options;
+    const { scenario, rollout } = this.options;
     const { sampling, update, clock, signal } = rollout;
     const started = clock.monotonic_ms();
-    const seed = rngKey(sampling.seed, "environment", update, scenario.id, member)[0];
+    const seed = environmentSeed(sampling, { update, scenario: scenario.id });
     let opening: Promise<Environment> | null = null;
     try {
       return await boundary({ name: "environment", clock, signal, timeout_ms: null }, (inner) => {
@@ -156,6 +152,25 @@ class Episode {
     }
   }
 
+  /** Shows what the environment starts with after the task; returns a stop reason when that leaves no room for a turn. */
+  #observe({ observation = null }: Environment): "max_trajectory_tokens" | null {
+    if (observation === null) return null;
+    const { prompt, rollout: { chat, settings: { max_trajectory_tokens } } } = this.options;
+    const messages = withObservation(prompt.messages, observation);
+    let tokens: number[];
+    try {
+      tokens = chat.promptTokens(messages, prompt.catalog.tools, max_trajectory_tokens);
+    } catch (error) {
+      const least = error instanceof ServiceError ? error.details.least_tokens : undefined;
+      if (least === undefined) throw error;
+      return this.#promptTooLong(`at least ${least}`);
+    }
+    this.#trajectory.messages = [...messages];
+    this.#recorder.replacePrompt(tokens);
+    this.#prompt = { messages, tokens };
+    return tokens.length >= max_trajectory_tokens ? this.#promptTooLong(`${tokens.length}`) : null;
+  }
+
   /** From the first token of the prompt to the end of the last turn, under `max_rollout_secs`. */
   async #rollout(environment: Environment, parent: number): Promise<StopReason> {
     const { clock, engine, settings, signal, adapter } = this.options.rollout;
@@ -169,8 +184,12 @@ class Episode {
     }
     let opened = false;
     try {
-      await engine.call("sequence_open", { sequence: this.#sequence, adapter, parent, tokens: [] });
+      const own = this.#prompt.tokens, shared = this.options.prompt.tokens;
+      const kept = own === shared ? own.length : commonPrefix(shared, own);
+      const start = kept > 0 ? { parent, tokens: [] } : { parent: null, tokens: own };
+      await engine.call("sequence_open", { sequence: this.#sequence, adapter, ...start });
       opened = true;
+      if (kept > 0) await this.#replaceAfter(kept, { from: shared, to: own });
       while (true) {
         const stop_reason = await this.#turn(environment);
         if (stop_reason !== null) return stop_reason;
@@ -204,7 +223,10 @@ class Episode {
     const answered = await this.#answer(environment, parsed);
     const message = assistantMessage(text, parsed, answered.calls);
     trajectory.messages.push(message, ...resultMessages(answered.calls));
-    if (answered.broken) return this.#broken(answered.broken, "tool_failed");
+    if (answered.broken) {
+      const { boundary } = answered.broken.failure;
+      return this.#broken(answered.broken, boundary === "environment" ? "environment_failed" : "tool_failed");
+    }
     if (answered.done_by !== null) return answered.done_by === "submit" ? "submitted" : "completed";
     if (answered.calls.length === 0) {
       if (settings.end_on_no_tool_call) return "no_tool_call";
@@ -320,13 +342,17 @@ class Episode {
       const { adapter } = rollout;
       await engine.call("sequence_open", { sequence, adapter, parent: null, tokens: next.tokens });
     } else {
-      await engine.call("sequence_truncate", { sequence, length: kept });
-      if (kept < next.tokens.length) {
-        await engine.call("sequence_extend", { sequence, tokens: next.tokens.slice(kept) });
-      }
+      await this.#replaceAfter(kept, { from: this.#recorder.current.tokens, to: next.tokens });
     }
     this.#recorder.restart(next.tokens);
     return null;
+  }
+
+  /** Changes the sequence's tokens after the first `kept`, which are above 0 and the same. */
+  async #replaceAfter(kept: number, { from, to }: Record<"from" | "to", readonly number[]>): Promise<void> {
+    const { engine } = this.options.rollout, sequence = this.#sequence;
+    if (kept < from.length) await engine.call("sequence_truncate", { sequence, length: kept });
+    if (kept < to.length) await engine.call("sequence_extend", { sequence, tokens: to.slice(kept) });
   }
 
   /** Lets graders inspect the open environment; returns a stop reason when the attempt cannot be graded. */
@@ -359,7 +385,7 @@ class Episode {
     if (error.kind === "cancelled") {
       return this.options.rollout.signal.aborted ? "cancelled" : this.#timeout();
     }
-    if (error.kind === "timeout") this.#trajectory.deterministic = false;
+    if (error.is_transient) this.#trajectory.deterministic = false;
     this.#trajectory.failure = error.failure;
     return reason;
   }
@@ -368,10 +394,4 @@ class Episode {
     this.#trajectory.deterministic = false;
     return "timeout";
   }
-}
-
-function commonPrefix(a: readonly number[], b: readonly number[]): number {
-  let n = 0;
-  while (n < a.length && n < b.length && a[n] === b[n]) n++;
-  return n;
 }

@@ -3,7 +3,8 @@ import { ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { StopReason, Trajectory } from "../trajectory/trajectory.ts";
-import { CLOSE_TIMEOUT_MS, turnRngKey } from "./episode.ts";
+import { CLOSE_TIMEOUT_MS } from "./episode.ts";
+import { turnRngKey } from "./random_keys.ts";
 import {
   callText,
   END,

@@ -15,9 +15,10 @@ export type ReasonCounts = Record<string, number>;
 
 /**
  * Why an attempt broke other than by the model's text. `prompt_too_long`: the prompt leaves no room for a turn;
- * `environment_failed`: no environment, such as when `setup` fails; `verify_failed`: the verification failed;
- * `tool_failed`: a tool failed; `infrastructure_failed`: what sandboxes run on failed; `<grader>_failed`: a grader
- * besides the environment, the reward program or the judge, gave no usable answer for its group.
+ * `environment_failed`: there was no environment, such as when `setup` fails, or it broke during a call;
+ * `verify_failed`: the verification failed; `tool_failed`: a tool failed; `infrastructure_failed`: what sandboxes run on
+ * failed; `<grader>_failed`: a grader besides the environment, the reward program or the judge, gave no usable answer
+ * for its group.
  */
 type BreakReason =
   | "prompt_too_long"
@@ -37,8 +38,10 @@ export function brokenBy({ stop_reason, failure, turns }: Trajectory): BreakReas
   if (failure?.boundary === "infrastructure") return "infrastructure_failed";
   const grader = failedGrader(failure);
   if (grader) return `${grader}_failed`;
-  // No verification runs before the first turn, and no environment opens after it.
-  if (stop_reason === "environment_failed") return turns.length > 0 ? "verify_failed" : "environment_failed";
+  // No verification runs before the first turn or after a call that failed, and no environment opens after it.
+  if (stop_reason === "environment_failed") {
+    return turns.length > 0 && !hasFailedCall(turns) ? "verify_failed" : "environment_failed";
+  }
   return stop_reason === "tool_failed" && !endedByMalformedCalls(turns) ? "tool_failed" : null;
 }
 
@@ -56,7 +59,12 @@ export function attributionOf(trajectory: Trajectory): Attribution | null {
 /** `max_failed_turns` also ends a trajectory as `tool_failed`. */
 function endedByMalformedCalls(turns: readonly TurnRecord[]): boolean {
   const calls = turns.at(-1)?.calls ?? [];
-  return calls.some(({ malformed }) => malformed) && !calls.some(({ failure }) => failure);
+  return calls.some(({ malformed }) => malformed) && !hasFailedCall(turns);
+}
+
+/** Whether a call of the last turn ended the attempt. */
+function hasFailedCall(turns: readonly TurnRecord[]): boolean {
+  return turns.at(-1)?.calls.some(({ failure }) => failure) ?? false;
 }
 
 /** Counts the reasons of broken attempts. */

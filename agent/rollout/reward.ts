@@ -2,7 +2,13 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import type { Group } from "../trajectory/group.ts";
-import { actionTokens, isTruncated, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
+import {
+  actionTokens,
+  isComplete,
+  isTruncated,
+  type StopReason,
+  type Trajectory,
+} from "../trajectory/trajectory.ts";
 import { brokenBy, firstFailure, lostMembers, lostReasons, reasonsText } from "./lost.ts";
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
@@ -80,14 +86,24 @@ export function checkLost(groups: readonly Group[], limits: LossLimits): void {
   if (fraction <= max_dropped_fraction) return;
   const members = groups.flatMap((group) => group.members);
   const lost = lostMembers(groups), reasons = lostReasons(groups), failure = firstFailure(groups);
+  const unrewarded = groups.filter(isUnrewarded).length;
   throw new ServiceError(
     "max_dropped_fraction",
     `Cannot learn from the update: ${lost.length} of ${members.length} trajectories are lost (${
       reasonsText(reasons)
     }), more than agent.max_dropped_fraction = ${max_dropped_fraction}${advice(lost, limits)}` +
-      (failure ? `. First failure, of the ${failure.boundary}: ${failure.message}` : ""),
+      (failure ? `. First failure, of the ${failure.boundary}: ${failure.message}` : "") +
+      (unrewarded > 0
+        ? `. In ${unrewarded} of ${groups.length} groups no call had a reward, and nothing else grades them`
+        : ""),
     { update: groups[0]?.update ?? null, lost: lost.length, trajectories: members.length, reasons },
   );
+}
+
+/** Whether attempts completed and every grader passed the group on, as when an environment server gave no reward. */
+function isUnrewarded({ status, members }: Group): boolean {
+  return status === "ungraded" &&
+    members.some(({ stop_reason, failure }) => isComplete(stop_reason) && failure === null);
 }
 
 /** The keys whose limits end a trajectory. */

@@ -102,6 +102,15 @@ Deno.test("without a limit that was hit, no advice is given to raise one", () =>
   });
 });
 
+Deno.test("an update whose environment gave no reward says so", () => {
+  const unrewarded = { ...rewardedGroup([0, 0]), graded_by: null };
+  finishGroups([unrewarded], { ...settings, max_dropped_fraction: 1 });
+  throws(() => checkLost([unrewarded, rewardedGroup([1, 0], 1)], { max_dropped_fraction: 0.4 }), {
+    message: "Cannot learn from the update: 2 of 4 trajectories are lost (2 group_dropped), more than " +
+      "agent.max_dropped_fraction = 0.4. In 1 of 2 groups no call had a reward, and nothing else grades them",
+  });
+});
+
 Deno.test("min_reward compares a truncated attempt by the lowest reward, and it has not passed or earned that", () => {
   const group = testGroup([{ terminal: 1 }, { terminal: 1 }, {
     stop_reason: "max_turns",

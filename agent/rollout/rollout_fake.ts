@@ -95,6 +95,8 @@ export interface TestEnvironmentOptions {
   /** Default: it grades all groups. */
   coverage?: (scenario: Scenario) => Coverage;
   open?: (scenario: Scenario, seed: number) => Promise<void> | void;
+  /** What attempts start with. */
+  observation?: (scenario: Scenario, seed: number) => unknown;
   grade?: (scenario: Scenario, said: string[]) => Promise<number | null> | number | null;
   /** Receives every event. */
   log?: (event: string) => void;
@@ -122,6 +124,7 @@ export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvi
       const said: string[] = [];
       factory.live++;
       return {
+        observation: options.observation?.(scenario, seed),
         call: (call) => {
           options.log?.(`${scenario.id} ${call.name}`);
           return runTestTool(call, said);

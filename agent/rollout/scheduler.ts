@@ -1,11 +1,11 @@
 /** Continuous batching: when an episode ends, the next member of any group takes its slot at once. */
 
-import type { Message } from "../../core/chat.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { gradeGroup } from "../grading/grade_group.ts";
 import type { Group } from "../trajectory/group.ts";
 import { type EndedEpisode, type EpisodePrompt, runEpisode } from "./episode.ts";
+import { promptMessages, sharedPrompt } from "./prompts.ts";
 import type { RolloutOptions } from "./rollout_options.ts";
 
 /** The running members of one scenario. */
@@ -157,6 +157,7 @@ class Scheduler {
     if (signal.aborted) return;
     const { clock, update, graders, settings: { judge_failure } } = this.#options;
     const { name, version, tools } = prompt.catalog;
+    const shared = sharedPrompt(prompt, episodes);
     const group: Group = {
       update,
       group: index,
@@ -164,8 +165,8 @@ class Scheduler {
       line: scenario.line,
       toolset: { name, version },
       tools,
-      prompt_messages: prompt.messages,
-      prompt_tokens: prompt.tokens,
+      prompt_messages: shared.messages,
+      prompt_tokens: shared.tokens,
       graded_by: null,
       measures: {},
       status: "kept",
@@ -199,11 +200,4 @@ class Scheduler {
     this.#failure.reject(error);
     this.#abort.abort();
   }
-}
-
-/** The shared prompt of all members: the system prompt with its suffix, if either exists, and the task. */
-export function promptMessages(scenario: Scenario, system_suffix: string): Message[] {
-  const system = (scenario.system ?? "") + system_suffix;
-  const task: Message = { role: "user", content: scenario.user };
-  return system ? [{ role: "system", content: system }, task] : [task];
 }

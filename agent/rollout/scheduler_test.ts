@@ -2,7 +2,8 @@ import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock_fake.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { Group } from "../trajectory/group.ts";
-import { promptMessages, rolloutProgress } from "./scheduler.ts";
+import { promptMessages } from "./prompts.ts";
+import { rolloutProgress } from "./scheduler.ts";
 import {
   callText,
   rolloutGroups,
@@ -277,15 +278,6 @@ Deno.test("an environment that is ready after the rollouts were cancelled is clo
   ready.resolve();
   await settle(engine);
   equal(environment.live, 0);
-});
-
-Deno.test("each member's environment gets its own seed", async () => {
-  const seeds: number[] = [];
-  const environment = testEnvironments({ open: (_, seed) => void seeds.push(seed) });
-  const engine = new ScriptedEngine({ script: () => END_TURN });
-  const scenarios = testScenarios("a", "b");
-  await Array.fromAsync(rolloutGroups(testRollout(engine.client, { environment, scenarios, group_size: 2 })));
-  equal(new Set(seeds).size, 4);
 });
 
 Deno.test("the prompt is the system text with its suffix, then the task", async () => {

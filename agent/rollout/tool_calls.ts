@@ -9,6 +9,7 @@ import type {
   ToolFunction,
 } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
 import type { CallAnswer, ToolHost } from "../tools/tool_host.ts";
 import { checkCall } from "../tools/toolset.ts";
 import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
@@ -99,7 +100,7 @@ async function execute(record: CallRecord, context: CallContext): Promise<void> 
   try {
     const answer = await boundary(
       { name: "tool", clock, signal, timeout_ms: call_timeout_ms },
-      async (inner) => checkAnswer(await host.call(call, inner)),
+      async (inner) => checkAnswer(await host.call(call, inner).catch(blameEnvironment)),
     );
     record.result = answer.done ? answer.result : answer.result ?? "";
     record.reward = answer.reward;
@@ -107,6 +108,13 @@ async function execute(record: CallRecord, context: CallContext): Promise<void> 
   } finally {
     record.exec_ms = clock.monotonic_ms() - started;
   }
+}
+
+/** A call may meet a failure of the environment itself, which is none of the tool. */
+function blameEnvironment(error: unknown): never {
+  if (!(error instanceof ServiceError) || error.code !== "environment_failed") throw error;
+  const { message } = error;
+  throw new BoundaryFailure({ boundary: "environment", message }, "failed", { cause: error });
 }
 
 function checkAnswer(answer: CallAnswer): CallAnswer {

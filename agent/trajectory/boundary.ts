@@ -13,6 +13,12 @@ export class BoundaryFailure extends Error {
     super(failure.message, options);
     this.name = "BoundaryFailure";
   }
+
+  /** Whether another run may not have it: a limit passed, or the cause says so (`details.transient`). */
+  get is_transient(): boolean {
+    const { cause } = this;
+    return this.kind === "timeout" || (cause instanceof ServiceError && cause.details.transient === true);
+  }
 }
 
 export interface BoundaryOptions {

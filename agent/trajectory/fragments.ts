@@ -26,6 +26,16 @@ export class FragmentRecorder {
     this.add("prompt", prompt);
   }
 
+  /** Replaces the prompt, while there is nothing else. */
+  replacePrompt(prompt: readonly number[]): void {
+    assert(
+      this.fragments.length === 1 && this.current.spans.every(({ origin }) => origin === "prompt"),
+      "a prompt is replaced before the first turn",
+    );
+    this.fragments[0] = newFragment();
+    this.add("prompt", prompt);
+  }
+
   get current(): Fragment {
     return this.fragments.at(-1)!;
   }

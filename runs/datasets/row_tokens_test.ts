@@ -6,7 +6,7 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { readPairRows } from "../algorithms/preference/pair_rows.ts";
 import { readSftRows } from "../algorithms/sft/sft_rows.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { promptMessages } from "../../agent/rollout/scheduler.ts";
+import { promptMessages } from "../../agent/rollout/prompts.ts";
 import { chatOf, loadModelParts } from "../session/model_parts.ts";
 import { previewRows } from "./preview_rows.ts";
 import { type RowToken, rowTokens } from "./row_tokens.ts";

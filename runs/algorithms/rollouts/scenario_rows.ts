@@ -1,6 +1,6 @@
 /** Rows of scenarios. */
 
-import { promptMessages } from "../../../agent/rollout/scheduler.ts";
+import { promptMessages } from "../../../agent/rollout/prompts.ts";
 import { parseObject } from "../../../data/jsonl.ts";
 import { parseScenario, scenarioParser } from "../../../data/scenario.ts";
 import type { TokenOrigin } from "../../../trainer/tokenizer/renderer.ts";

@@ -1,7 +1,7 @@
 /** Checks before a run starts that the chat template can render what the run will need. */
 
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
-import { promptMessages } from "../../../agent/rollout/scheduler.ts";
+import { promptMessages } from "../../../agent/rollout/prompts.ts";
 import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import type { Message, ToolFunction } from "../../../core/chat.ts";
 import type { Scenario } from "../../../data/scenario.ts";

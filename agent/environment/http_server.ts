@@ -250,7 +250,7 @@ export class EnvironmentServer {
     return new ServiceError(
       "environment_failed",
       `Cannot use the environment server ${origin}: ${method} ${route} ${text}`,
-      { transient: true },
+      { transient: true, config_key: "agent.environment" },
       { cause },
     );
   }

@@ -48,6 +48,15 @@ Deno.test("what an environment starts with follows the task, in the member's own
   });
 });
 
+Deno.test("a template that rewrites earlier turns keeps what the environment started with", async () => {
+  const environment = testEnvironments({ observation: () => "look" });
+  const trajectory = await episode([say, callText("end")], { environment, chat: new TextChat(true) });
+  const start = textTokens("u:s\n\nlook\na:");
+  equal(trajectory.fragments.length, 2);
+  // The second fragment ends the first turn with a line end, as TextChat writes it.
+  for (const { tokens } of trajectory.fragments) deepEqual(tokens.slice(0, start.length), start);
+});
+
 Deno.test("members whose environments start equally share their prompt, which runs once as far as it is the task's", async () => {
   const engine = new ScriptedEngine({ script: () => turnTokens(callText("end")) });
   const environment = testEnvironments({ observation: () => "look" });

@@ -125,6 +125,7 @@ export const environmentSchema = z.strictObject({
   base_url: httpUrl().optional().meta({
     description: "Address of an environment server.",
     rule: "must be given with type http",
+    example: "http://127.0.0.1:8765",
   }),
   protect: z.array(text()).optional().meta({
     description: "Globs of workspace files restored before verification.",

@@ -5,7 +5,7 @@ import { ManualClock } from "../../core/clock_fake.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { environmentGrader } from "../grading/environment_grader.ts";
 import type { Grader } from "../grading/grader.ts";
-import { breakReasons } from "../rollout/lost.ts";
+import { attributionOf, breakReasons } from "../rollout/lost.ts";
 import { callText, rolloutGroups, testRollout, turnTokens } from "../rollout/rollout_fake.ts";
 import type { Group } from "../trajectory/group.ts";
 import { httpEnvironments } from "./http.ts";
@@ -218,7 +218,7 @@ async function expectFailure(
     deepEqual([stop_reason, status, failure, deterministic], ["submitted", "kept", null, true]);
   } else {
     deepEqual([stop_reason, status, deterministic], ["environment_failed", "failed", false]);
-    equal(failure!.boundary, "environment");
+    deepEqual([failure!.boundary, attributionOf(member!)], ["environment", "environment"]);
     ok(failure!.message.startsWith(`Cannot use the environment server http://127.0.0.1:`), failure!.message);
     match(failure!.message, says);
     const { calls } = member!.turns[0] ?? { calls: [] };

@@ -88,7 +88,7 @@ const limitsSchema = z.strictObject({
     rule: String(CONTAINER_DEFAULTS.memory_mb),
   }),
   exec_timeout_secs: integer("agent.environment.limits.exec_timeout_secs").default(30).meta({
-    description: "Limit of each command: a tool, a line of setup, verify.",
+    description: "Limit of each command (a tool, a line of setup, verify) and of each request to a server.",
   }),
 });
 

@@ -3,12 +3,13 @@
  */
 
 import type { AgentConfig, EnvironmentConfig } from "../config/schema.ts";
-import { type BuiltGraderName, findNotBuilt } from "../config/check/not_built.ts";
+import { findNotBuilt } from "../config/check/not_built.ts";
 import type { BuiltEnvironmentType } from "../config/environments.ts";
 import { type GraderName, GRADERS } from "../config/sections/agent.ts";
 import type { EnvironmentType } from "../config/sections/environment.ts";
 import type { Clock } from "../core/clock.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
+import { endpointHost } from "../core/chat_api/endpoint.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import type { PermissionNeeds } from "../core/permissions.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
@@ -18,6 +19,8 @@ import { noEnvironment } from "./environment/no_environment.ts";
 import { withToolHosts } from "./environment/with_tool_hosts.ts";
 import { environmentGrader } from "./grading/environment_grader.ts";
 import type { Grader } from "./grading/grader.ts";
+import { configuredJudge } from "./judge/configured_judge.ts";
+import { judgeGrader } from "./judge/judge_grader.ts";
 import { rewardGrader } from "./grading/reward_grader.ts";
 import { RewardProgram } from "./grading/reward_program.ts";
 import type { ToolHostFactory } from "./tools/tool_host.ts";
@@ -82,7 +85,7 @@ interface Programs {
  * ```
  */
 export function configuredWorld(
-  { agent }: { agent?: AgentConfig | undefined },
+  { run, agent }: { run?: { seed: number }; agent?: AgentConfig | undefined },
   options: WorldOptions,
   tool_hosts: readonly BuiltToolHost[] = BUILT_TOOL_HOSTS,
 ): ConfiguredWorld | null {
@@ -90,7 +93,8 @@ export function configuredWorld(
   const [not_built] = findNotBuilt({ agent });
   if (not_built) throw new ServiceError("not_built", not_built.message);
   const messages = new AsyncQueue<string>();
-  const opened = gradersOf(agent).map((kind) => kind.open(agent, { ...options, messages }));
+  const seed = run?.seed ?? 0;
+  const opened = gradersOf(agent).map((kind) => kind.open(agent, { ...options, seed, messages }));
   return composeWorld({
     environments: agent.environment
       ? environmentOf(agent.environment).open(agent.environment, { ...options, messages })
@@ -249,13 +253,13 @@ interface BuiltGrader {
   /** The grader of its key in `[agent]`, which is set. `close` never throws. */
   open(
     agent: AgentConfig,
-    options: WorldOptions & { messages: AsyncQueue<string> },
+    options: WorldOptions & { seed: number; messages: AsyncQueue<string> },
   ): { grader: Grader; close(): Promise<void> };
   needs(agent: AgentConfig, options: { workspaces: string }): PermissionNeeds;
 }
 
 /** The kinds of graders, by their key in `[agent]`. */
-const BUILT_GRADERS: Readonly<Record<BuiltGraderName, BuiltGrader>> = {
+const BUILT_GRADERS: Readonly<Record<GraderName, BuiltGrader>> = {
   reward: {
     open({ reward }, { messages, ...options }) {
       assert(
@@ -267,13 +271,23 @@ const BUILT_GRADERS: Readonly<Record<BuiltGraderName, BuiltGrader>> = {
     },
     needs: commandNeeds,
   },
+  judge: {
+    open({ judge: section }, options) {
+      const { judge, close } = configuredJudge(section!, options);
+      return { grader: judgeGrader(judge, { permute: section!.permute, seed: options.seed }), close };
+    },
+    needs({ judge }) {
+      const { base_url, api_key_env, cache_path } = judge!;
+      return {
+        ...(base_url !== undefined && { net: [endpointHost(base_url)] }),
+        ...(api_key_env !== undefined && { env: [api_key_env] }),
+        ...(cache_path !== undefined && { read: [cache_path], write: [cache_path] }),
+      };
+    },
+  },
 };
 
 /** The kinds of an agent's graders, in the order in which they are asked. */
 function gradersOf(agent: AgentConfig): BuiltGrader[] {
-  return GRADERS.filter((name) => agent[name] !== undefined).map((name) => {
-    const kinds: Partial<Record<GraderName, BuiltGrader>> = BUILT_GRADERS, kind = kinds[name];
-    assert(kind, `agent.${name} is built, or refused`);
-    return kind;
-  });
+  return GRADERS.filter((name) => agent[name] !== undefined).map((name) => BUILT_GRADERS[name]);
 }

@@ -136,7 +136,7 @@ Deno.test("an environment is made or refused as the list of built parts says", (
 
 Deno.test("graders and tool hosts that are not built are refused by name, with and without an environment", () => {
   const parts: [object, string][] = [
-    [{ judge: { type: "ruler" } }, "agent.judge: the judge"],
+    [{ judge: { type: "local" } }, 'agent.judge.type = "local": the judge in the run\'s own model'],
     [{ mcp_servers: [{ name: "x", command: ["x"] }] }, "agent.mcp_servers: the MCP client"],
   ];
   for (const [section, name] of parts) {

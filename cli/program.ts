@@ -12,6 +12,7 @@ import { addEvalCommand } from "./eval.ts";
 import { EXIT, exitCodeOf } from "./exit_codes.ts";
 import { addInitCommand } from "./init.ts";
 import { addInspectCommand } from "./inspect.ts";
+import { addJudgeCommand } from "./judge.ts";
 import { addPlanCommand } from "./plan.ts";
 import { addProbeCommands } from "./probe.ts";
 import { addToolsCommand } from "./tools.ts";
@@ -43,6 +44,7 @@ export function buildProgram(context: CliContext): Command {
   addEvalCommand(program, context);
   addPlanCommand(program, context);
   addToolsCommand(program, context);
+  addJudgeCommand(program, context);
   addInspectCommand(program, context);
   addDoctorCommand(program, context);
   addConvertCommand(program, context);

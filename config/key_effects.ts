@@ -85,6 +85,7 @@ export const KEY_EFFECTS: Readonly<Record<string, KeyEffect>> = {
   "agent.environment": TRAINS,
   "agent.environment.pool.max_live": NEVER,
   "agent.judge": TRAINS,
+  "agent.judge.cache_path": NEVER,
   "agent.mcp_servers": TRAINS,
   "agent.scenario_generation": TRAINS,
   "agent.collect_api": TRAINS,

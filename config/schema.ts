@@ -35,5 +35,7 @@ export type RunConfig = z.output<typeof runConfigSchema>;
 export type AgentConfig = NonNullable<RunConfig["agent"]>;
 /** `[agent.environment]`. */
 export type EnvironmentConfig = NonNullable<AgentConfig["environment"]>;
+/** `[agent.judge]`. */
+export type JudgeConfig = NonNullable<AgentConfig["judge"]>;
 export type TrainingConfig = RunConfig["training"];
 export type EvaluationConfig = NonNullable<RunConfig["evaluation"]>;

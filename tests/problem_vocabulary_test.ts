@@ -4,7 +4,7 @@
  */
 
 import assert from "node:assert/strict";
-import { isNotBuilt, notBuiltPart } from "../config/check/not_built.ts";
+import { notBuiltPart } from "../config/check/not_built.ts";
 import { openGate, TestFleet } from "../runs/fleet/fleet_testing.ts";
 import { WARNING_CODES, type WarningCode } from "../runs/record/warning.ts";
 import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
@@ -29,6 +29,8 @@ const withPlace = (body: (place: Place) => Promise<void>) =>
       await withPlans(async (app) => {
         const { traces } = app.files, rows = (await Deno.readTextFile(traces)).split("\n").slice(0, 20);
         await Deno.writeTextFile(traces, `${rows.join("\n")}\n`);
+        const songs = [1, 2, 3, 4].map((id) => `{"id": "${id}", "user": "Sing."}\n`);
+        await Deno.writeTextFile(`${app.root}/judged.jsonl`, songs.join(""));
         const created = await app.send("/v1/runs", postJson(forked(app)));
         assert.equal(created.status, 201, created.body);
         const ended = fleet.fleet.get(created.json.id)!;
@@ -135,7 +137,10 @@ const WARNINGS: Readonly<Record<WarningCode, Requests[string] | { is_not_built: 
   budget_changed_on_fork: ({ ended }) =>
     plan({ fork_from: { run: ended.split("/").at(-1) }, params: { "agent.max_turns": 3 } }),
   group_too_small: (app) => plan(grpo(app, { "agent.group_size": 2 })),
-  judge_only_reward: { is_not_built: isNotBuilt("agent.judge") },
+  judge_only_reward: (app) =>
+    plan(grpo({ ...app, files: { ...app.files, scenarios: `${app.root}/judged.jsonl` } }, {}, {
+      objective: { judge: "critic" },
+    })),
   mutable_image_tag: { is_not_built: notBuiltPart("agent.environment.type", "container") !== null },
   kl_reference_is_base: (app) =>
     plan(grpo(app, { "lora.init_adapter": `${app.root}/adapter.gguf`, "agent.kl_coefficient": 0.1 })),

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { environmentProblems } from "../environments.ts";
 import { ENVIRONMENT_TYPES, environmentSchema } from "../sections/environment.ts";
 import { name, text } from "../sections/fields.ts";
-import { JUDGE_TYPES, judgeSchema } from "../sections/judge.ts";
+import { JUDGE_TYPES, judgeProblems, judgeSchema } from "../sections/judge.ts";
 import { hasOnePlace, mcpServerSchema } from "../sections/mcp.ts";
 import { rewardSchema } from "../sections/reward.ts";
 
@@ -40,7 +40,7 @@ export interface CatalogueTable {
    * has the id in place of the table.
    */
   keys: Readonly<Record<string, RequestUse>> | null;
-  /** Where `keys` is null: what a run's own file, which has no catalogue, needs in place of an id. */
+  /** What a run's own file, which has no catalogue, needs in place of an id; absent: another rule refuses it. */
   instead_of_id?: string;
   /** An entry in the server's file. */
   schema: z.ZodObject;
@@ -109,7 +109,9 @@ export const CATALOGUE_TABLES = {
       timeout_secs: "at_most",
       max_retries: "at_most",
     },
+    instead_of_id: "name its endpoint in agent.judge.base_url, and its model in agent.judge.model",
     schema: judgeEntry,
+    problems: judgeProblems,
     noun: "a judge",
     plural: "Judges",
     route: "/v1/judges",

@@ -68,8 +68,9 @@ export function checkRunConfig(text: string, { path, overrides = [] }: TextOptio
 /** Ids where a file must say everything itself: only a server has a catalogue. */
 function idFindings(tree: unknown, findings: readonly Finding[]): Finding[] {
   const tables: readonly CatalogueTable[] = Object.values(CATALOGUE_TABLES);
-  return tables.flatMap(({ field, instead_of_id }): Finding[] => {
-    const path = ["agent", field], is_known = findings.some((known) => isPrefix(known.path, path));
+  return tables.flatMap(({ field, keys, instead_of_id }): Finding[] => {
+    const path = ["agent", field, ...keys ? ["id"] : []],
+      is_known = findings.some((known) => isPrefix(known.path, path));
     if (instead_of_id === undefined || is_known || typeof valueAt(tree, path) !== "string") return [];
     const message = `is an id, and only a server has a catalogue; ${instead_of_id}`;
     return [{ path, code: "invalid_value", message }];

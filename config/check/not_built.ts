@@ -3,7 +3,6 @@
 import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS } from "../environments.ts";
-import type { GraderName } from "../sections/agent.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {
@@ -33,11 +32,6 @@ const ENVIRONMENT_PARTS = Object.entries(ENVIRONMENT_KINDS).flatMap(([type, { mi
     ...keys.map((key) => ({ key: `agent.environment.${key}`, part, when: isFilled })),
   ]
 );
-/** Graders that are not in `agent/configured.ts`. */
-const UNBUILT_GRADERS = ["judge"] as const satisfies readonly GraderName[];
-
-/** The graders besides the environment that this build has. */
-export type BuiltGraderName = Exclude<GraderName, typeof UNBUILT_GRADERS[number]>;
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
@@ -50,7 +44,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   },
   { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
-  ...UNBUILT_GRADERS.map((name) => ({ key: `agent.${name}`, part: `the ${name}` })),
+  { key: "agent.judge.type", value: "local", part: "the judge in the run's own model" },
   { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
   { key: "agent.mcp_config", part: "the MCP client" },
   { key: "agent.scenario_generation", part: "the generation of scenarios" },

@@ -5,6 +5,7 @@ import { leastMicroBatchTokens } from "./derive.ts";
 import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";
 import { ENVIRONMENT_TYPES } from "../sections/environment.ts";
+import { judgeProblems } from "../sections/judge.ts";
 import { hasOnePlace } from "../sections/mcp.ts";
 import type { Finding } from "./issues.ts";
 import type { AgentConfig, RunConfig } from "../schema.ts";
@@ -142,6 +143,12 @@ const RULES: readonly Rule[] = [
   {
     keys: ["agent.environment.tools", "agent.environment.scenario_toolsets", "agent.environment.toolsets"],
     check: ({ agent }) => agent?.environment && toolsetProblems(agent.environment),
+  },
+  {
+    keys: ["id", "type", "base_url", "model", "api_key_env", "cache_path"].map((key) => `agent.judge.${key}`),
+    check: ({ agent }) =>
+      agent?.judge && !agent.judge.id &&
+      judgeProblems(agent.judge).map(({ key, ...broken }) => ({ key: `agent.judge.${key}`, ...broken })),
   },
   {
     keys: ["id", "command", "url", "name"].map((key) => `agent.mcp_servers.*.${key}`),

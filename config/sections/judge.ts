@@ -41,3 +41,45 @@ export const judgeSchema = z.strictObject({
     path: "output",
   }),
 });
+
+type Judge = z.output<typeof judgeSchema>;
+
+/** A broken rule at a key of the judge. */
+interface JudgeProblem {
+  /** Below `[agent.judge]`. */
+  key: keyof Judge;
+  message: string;
+  missing?: true;
+  hint?: string;
+}
+
+/** The keys of a model behind an address. */
+const ENDPOINT_KEYS = ["base_url", "model", "api_key_env", "cache_path"] as const;
+
+/** The broken rules of a judge that says itself who judges, in a run's configuration or a catalogue. */
+export function judgeProblems(judge: Judge): JudgeProblem[] {
+  if (judge.type === "local") {
+    return ENDPOINT_KEYS.filter((key) => judge[key] !== undefined).map((key) => ({
+      key,
+      message: 'has no meaning for type "local", where the run\'s own base model judges',
+    }));
+  }
+  const problems: JudgeProblem[] = [];
+  for (const key of ["base_url", "model"] as const) {
+    if (judge[key] === undefined) {
+      problems.push({ key, message: 'is missing: type "ruler" needs it', missing: true });
+    }
+  }
+  const url = judge.base_url === undefined ? null : URL.parse(judge.base_url);
+  if (judge.base_url !== undefined && url === null) {
+    problems.push({ key: "base_url", message: "is no address" });
+  }
+  if (url?.username || url?.password) {
+    problems.push({
+      key: "base_url",
+      message: "must have no user name or password",
+      hint: "name the environment variable of a key in api_key_env",
+    });
+  }
+  return problems;
+}

@@ -41,6 +41,7 @@ const OUTPUT_KINDS: Readonly<Record<string, PlaceKind>> = {
   "run.directory": "run",
   "output.path": "file",
   "metrics.csv": "file",
+  "agent.judge.cache_path": "file",
   "checkpoint.directory": "checkpoints",
   "observe.directory": "trajectories",
 };

@@ -6,7 +6,7 @@ import { whyNotWritable } from "../../core/files.ts";
 
 /** @throws {ServiceError} `config_invalid`, naming every key whose path cannot be written. */
 export async function checkWritable(config: ResolvedConfig): Promise<void> {
-  const { run, output, checkpoint, observe, metrics } = config;
+  const { run, agent, output, checkpoint, observe, metrics } = config;
   const places: [string, string | undefined, "file" | "folder"][] = [
     ["run.directory", run.directory, "folder"],
     ["output.path", output.path, "file"],
@@ -14,6 +14,7 @@ export async function checkWritable(config: ResolvedConfig): Promise<void> {
     ["checkpoint.directory", checkpoint?.directory, "folder"],
     ["observe.directory", observe?.directory, "folder"],
     ["metrics.csv", metrics.csv, "file"],
+    ["agent.judge.cache_path", agent?.judge?.cache_path, "file"],
   ];
   const problems: { key: string; message: string }[] = [];
   for (const [key, path, kind] of places) {

@@ -10,7 +10,7 @@ command = ["/opt/secret/grade"]
 id = "critic"
 type = "ruler"
 model = "secret-model"
-base_url = "https://user:secret@judge.example"
+base_url = "https://judge.example/secret"
 api_key_env = "SECRET_KEY"
 [[judges]]
 id = "own"

@@ -90,12 +90,13 @@ Deno.test("in place of an objective's ids", strict, () =>
 
 Deno.test("an entry's own value may be repeated, and not changed", strict, () =>
   withPlans(async (app) => {
-    const other = await app.send("/v1/plan", postJson(recipe(app, { "agent.judge.type": "local" })));
-    assertRefused(other, ["/params/agent.judge.type"]);
-    // What is left is that this build has no judge.
+    const other = await app.send("/v1/plan", postJson(recipe(app, { "agent.judge.model": "x" })));
+    assertRefused(other, ["/params/agent.judge.model"]);
+    // What is left is that this build has no MCP client.
     const params = { "agent.judge.type": "ruler", "agent.judge.rubric": "short" };
     const sent = await app.send("/v1/plan", postJson(recipe(app, params)));
     const [status, type, entries] = refusal(sent);
     assert.deepEqual([status, type], [422, "invalid-request"]);
-    assert.ok(entries.includes("/objective/judge invalid_value"), entries.join());
+    assert.ok(entries.includes("/objective/mcp_servers/0 invalid_value"), entries.join());
+    assert.ok(!entries.some((entry) => entry.includes("judge")), entries.join());
   }));

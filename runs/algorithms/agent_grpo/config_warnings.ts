@@ -43,6 +43,14 @@ export function agentWarnings(
         `noisy: set agent.group_size to ${SMALL_GROUP} or more`,
     );
   }
+  if (agent!.judge && !agent!.environment && !agent!.reward) {
+    warn(
+      "judge_only_reward",
+      "agent.judge",
+      "the judge's opinion is the only reward: a reward that an environment or a program can verify is more reliable; " +
+        "measure the judge with `svc judge eval`",
+    );
+  }
   if (kl_coefficient > 0 && kl_reference === "base" && lora.init_adapter !== undefined) {
     warn("kl_reference_is_base", "agent.kl_reference", "the KL term pulls away from lora.init_adapter");
   }

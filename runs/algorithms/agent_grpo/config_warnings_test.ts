@@ -20,6 +20,16 @@ for (
       "clip_range_for_level",
       (config: ResolvedConfig) => config.agent!.importance_sampling_level = "sequence",
     ],
+    ["judge_only_reward", (config: ResolvedConfig) => {
+      delete config.agent!.environment;
+      config.agent!.judge = {
+        type: "ruler",
+        base_url: "http://x",
+        model: "m",
+        timeout_secs: 1,
+        permute: true,
+      };
+    }],
     ["kl_reference_is_base", (config: ResolvedConfig) => {
       config.agent!.kl_coefficient = 0.1;
       config.lora.init_adapter = "a.gguf";

@@ -1,0 +1,127 @@
+/** Reads a judge's answer, which is untrusted text, and checks it. */
+
+import { isJsonObject, parseJson } from "../../core/json.ts";
+import { inline } from "../../core/text.ts";
+import { fittedText } from "./fitted_text.ts";
+
+/** The most characters of an explanation; a longer one is shortened. */
+export const MAX_EXPLANATION_CHARS = 2000;
+
+/** The most problems of an answer that are named. */
+const MAX_PROBLEMS = 8;
+
+/** The most characters of a judge's own text in a message. */
+const MAX_QUOTED_CHARS = 40;
+
+/** The most places in a text where an object may begin. */
+const MAX_STARTS = 100;
+
+/** The longest text in which an answer is looked for. */
+export const MAX_ANSWER_CHARS = 200_000;
+
+/** A judge's opinion of an attempt. */
+export interface JudgedScore {
+  /** In [0, 1]. */
+  score: number;
+  explanation: string;
+}
+
+/** A score for every id; or what is wrong with the answer. */
+export type ReadAnswer = { scores: Map<string, JudgedScore> } | { problems: string[] };
+
+/** Reads the scores in a judge's text: each of `ids` must have exactly one, a finite number in [0, 1]. */
+export function readAnswer(text: string, ids: readonly string[]): ReadAnswer {
+  if (text.length > MAX_ANSWER_CHARS) {
+    return { problems: [`it is longer than ${MAX_ANSWER_CHARS} characters`] };
+  }
+  const found = answerObjects(text);
+  if (found.length === 0) return { problems: ['there is no JSON object with "scores"'] };
+  if (found.length > 1) {
+    return { problems: [`there are ${found.length} JSON objects with "scores", not one`] };
+  }
+  return checkScores(found[0], ids);
+}
+
+/** Checks the scores of a parsed answer. */
+export function checkScores(value: unknown, ids: readonly string[]): ReadAnswer {
+  const list = isJsonObject(value) ? value.scores : undefined;
+  if (!Array.isArray(list)) return { problems: ['"scores" is no list'] };
+  const scores = new Map<string, JudgedScore>(), problems: string[] = [];
+  const complain = (problem: string) => {
+    if (problems.length < MAX_PROBLEMS) problems.push(problem);
+  };
+  for (const [i, entry] of list.entries()) {
+    const read = readScore(entry, ids);
+    if (typeof read === "string") complain(`entry ${i + 1} ${read}`);
+    else if (scores.has(read.id)) complain(`trajectory_id "${read.id}" has more than one entry`);
+    else scores.set(read.id, { score: read.score, explanation: read.explanation });
+  }
+  const missing = ids.filter((id) => !scores.has(id));
+  if (missing.length > 0) {
+    complain(`trajectory_id ${missing.map((id) => `"${id}"`).join(", ")} has no usable entry`);
+  }
+  return problems.length > 0 ? { problems } : { scores };
+}
+
+/** An entry; what is wrong with it, as the end of a sentence. */
+function readScore(entry: unknown, ids: readonly string[]): JudgedScore & { id: string } | string {
+  if (!isJsonObject(entry)) return "is no object";
+  const { trajectory_id, explanation = "", score } = entry;
+  const id = typeof trajectory_id === "number" ? String(trajectory_id) : trajectory_id;
+  if (typeof id !== "string") return "has no trajectory_id";
+  if (!ids.includes(id)) return `has the unknown trajectory_id ${quoted(id)}`;
+  if (typeof explanation !== "string") return "has an explanation that is no text";
+  if (typeof score !== "number") return "has a score that is no number";
+  if (!(score >= 0 && score <= 1)) return `has the score ${score}, which is not between 0 and 1`;
+  return { id, score, explanation: fittedText(explanation.toWellFormed(), MAX_EXPLANATION_CHARS) };
+}
+
+function quoted(text: string): string {
+  const shown = inline(text.slice(0, MAX_QUOTED_CHARS).toWellFormed());
+  return JSON.stringify(text.length > MAX_QUOTED_CHARS ? `${shown}…` : shown);
+}
+
+/** The objects with `scores` in a text: of the whole text, or between other text, such as a fence or thoughts. */
+function answerObjects(text: string): unknown[] {
+  const answer = text.replace(/^\s*<think>[\s\S]*?<\/think>/, "").trim();
+  const whole = parsed(answer);
+  const found = whole === undefined ? embeddedObjects(answer) : [whole];
+  return found.filter((value) => isJsonObject(value) && "scores" in value);
+}
+
+/** Undefined: no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The outermost objects in a text. */
+function embeddedObjects(text: string): unknown[] {
+  const found: unknown[] = [];
+  let starts = 0;
+  for (let at = text.indexOf("{"); at >= 0 && starts < MAX_STARTS; starts++) {
+    const end = objectEnd(text, at);
+    const value = end === null ? undefined : parsed(text.slice(at, end));
+    if (value !== undefined) found.push(value);
+    at = text.indexOf("{", value === undefined ? at + 1 : end!);
+  }
+  return found;
+}
+
+/** The place after the brace that closes the one at `start`; null when none does. */
+function objectEnd(text: string, start: number): number | null {
+  let depth = 0, in_string = false;
+  for (let i = start; i < text.length; i++) {
+    const char = text[i];
+    if (in_string) {
+      if (char === "\\") i++;
+      else if (char === '"') in_string = false;
+    } else if (char === '"') in_string = true;
+    else if (char === "{") depth++;
+    else if (char === "}" && --depth === 0) return i + 1;
+  }
+  return null;
+}

@@ -1,0 +1,110 @@
+/** A local endpoint of chat completions that answers as a test says, well or badly. */
+
+import { ManualClock } from "../clock_fake.ts";
+
+/** A request as the endpoint got it. */
+export interface ReceivedRequest {
+  method: string;
+  path: string;
+  headers: Headers;
+  // deno-lint-ignore no-explicit-any -- what the client sent
+  body: any;
+}
+
+/** Answers a request. */
+export type Behaviour = (received: ReceivedRequest, signal: AbortSignal) => Response | Promise<Response>;
+
+export interface ChatServer {
+  /** With the prefix `/v1`. */
+  base_url: string;
+  received: ReceivedRequest[];
+}
+
+/** An answer with a text, as OpenAI's API gives it. */
+export function chatAnswer(content: unknown, more: object = {}): Response {
+  return Response.json({
+    id: "chatcmpl-1",
+    object: "chat.completion",
+    choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop", ...more }],
+    usage: { prompt_tokens: 20, completion_tokens: 10, total_tokens: 30 },
+  });
+}
+
+/**
+ * Runs a test with an endpoint that answers the requests in turn; the last behaviour also answers all later ones.
+ */
+export async function withChatServer(
+  behaviours: readonly Behaviour[],
+  body: (server: ChatServer) => Promise<void>,
+): Promise<void> {
+  const received: ReceivedRequest[] = [], closing = new AbortController();
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen: () => {} }, async (request) => {
+    const { method, url, headers, signal } = request;
+    const got = { method, path: new URL(url).pathname, headers, body: await request.json() };
+    const behave = behaviours[Math.min(received.push(got), behaviours.length) - 1]!;
+    // A server that closes does not see any more that a client left.
+    return await behave(got, AbortSignal.any([signal, closing.signal]));
+  });
+  try {
+    await body({ base_url: `http://127.0.0.1:${server.addr.port}/v1`, received });
+  } finally {
+    closing.abort();
+    await server.shutdown();
+  }
+}
+
+/** Gives no answer, until the client leaves. */
+export const hanging = (signal: AbortSignal): Promise<Response> =>
+  new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response()), { once: true }));
+
+/** An answer of which one byte comes each second, for so many seconds; then nothing more comes until the client leaves. */
+export function drippingAnswer(clock: ManualClock, seconds: number, signal: AbortSignal): Response {
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      if (seconds-- === 0) {
+        await hanging(signal);
+        return controller.close();
+      }
+      controller.enqueue(new TextEncoder().encode(" "));
+      await clock.advance(1000);
+    },
+  }, { highWaterMark: 0 });
+  return new Response(body, { headers: { "content-type": "application/json" } });
+}
+
+/** An answer whose many bytes are few on the wire. */
+export async function bombAnswer(bytes: number): Promise<Response> {
+  const zeros = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull(controller) {
+      const size = Math.min(bytes, 1 << 20);
+      bytes -= size;
+      if (size === 0) controller.close();
+      else controller.enqueue(new Uint8Array(size).fill(32));
+    },
+  });
+  const packed = await new Response(zeros.pipeThrough(new CompressionStream("gzip"))).bytes();
+  return new Response(packed, {
+    headers: { "content-type": "application/json", "content-encoding": "gzip" },
+  });
+}
+
+/**
+ * A clock on which waits other than `timeout_ms` pass at once and are recorded. A limit of `timeout_ms` passes when the
+ * test moves the clock.
+ */
+export class WaitsClock extends ManualClock {
+  readonly waits: number[] = [];
+
+  constructor(readonly timeout_ms: number) {
+    super();
+  }
+
+  override sleep(delay_ms: number, signal?: AbortSignal): Promise<void> {
+    const slept = super.sleep(delay_ms, signal);
+    if (delay_ms !== this.timeout_ms) {
+      this.waits.push(delay_ms);
+      void this.advance(delay_ms);
+    }
+    return slept;
+  }
+}

@@ -70,6 +70,30 @@ Deno.test("a world with an environment server may connect to it, and nothing els
   }
 });
 
+Deno.test("a judge may reach its endpoint, read its key's variable and keep its judgements, and nothing else", () => {
+  const judge = {
+    ...{ type: "ruler", base_url: "https://api.example/v1", model: "m", timeout_secs: 1, permute: true },
+    ...{ api_key_env: "JUDGE_KEY", cache_path: "/c/kept.jsonl" },
+  };
+  const needsOf = (more: object) =>
+    worldPermissions({ agent: { judge: { ...judge, ...more } } as unknown as AgentConfig }, {
+      workspaces: "/w",
+    });
+  assert.deepEqual(needsOf({}), [
+    { net: ["api.example:443"], env: ["JUDGE_KEY"], read: ["/c/kept.jsonl"], write: ["/c/kept.jsonl"] },
+  ]);
+  const plain = { base_url: "http://127.0.0.1:8080", api_key_env: undefined, cache_path: undefined };
+  assert.deepEqual(needsOf(plain), [{ net: ["127.0.0.1:8080"] }]);
+  assert.deepEqual(listingPermissions({ agent: { judge } as unknown as AgentConfig }), []);
+});
+
+Deno.test("a judge grades after the environment and a reward program", async () => {
+  const judge = { type: "ruler", base_url: "http://x", model: "m", timeout_secs: 1, permute: true };
+  const world = worldOf({ reward: { command: ["grade"], timeout_secs: 1, cwd: "/" }, judge });
+  assert.deepEqual(world.graders.map(({ source }) => source), ["environment", "reward", "judge"]);
+  await world.close();
+});
+
 Deno.test("a reward program grades after the environment, alone or beside it, and may run", async () => {
   const reward = { command: ["grade"], timeout_secs: 1, cwd: "/" };
   for (const environment of [{}, { environment: environmentOf("local") }]) {

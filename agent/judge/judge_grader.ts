@@ -1,5 +1,6 @@
 /** A judge as a grader: it compares the attempts of a group that nothing else grades. */
 
+import { ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
 import type { Grader } from "../grading/grader.ts";
 import { shownOrder } from "./judged_group.ts";
@@ -23,7 +24,14 @@ export function judgeGrader(judge: RulerJudge, { permute, seed }: JudgeGraderOpt
     grades_evaluations: false,
     shared_measures: ["failed_fraction", "degenerate_group_fraction"],
     coverage: () => "all",
-    start: (signal) => judge.start(signal),
+    async start(signal) {
+      try {
+        await judge.start(signal);
+      } catch (error) {
+        if (signal.aborted || !(error instanceof ServiceError)) throw error;
+        throw new ServiceError("judge_failed", error.message, error.details, { cause: error });
+      }
+    },
     inspect: async ({ environment }, signal) => ({ evidence: await environment.state(signal) }),
     async grade({ scenario, group, attempts }, signal) {
       const key = permute ? rngKey(seed, "judge", scenario.id, group.update) : null;

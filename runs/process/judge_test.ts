@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { composeWorld } from "../../agent/configured.ts";
 import { systemClock } from "../../core/clock.ts";
 import { environmentGrader } from "../../agent/grading/environment_grader.ts";
@@ -7,7 +8,9 @@ import { TEST_TOOLS } from "../../agent/rollout/rollout_fake.ts";
 import { fakeToolHost } from "../../agent/tools/tool_host_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
-import { eventsOf, ofKind, startTestRun, type TestRunOptions } from "../run_fake.ts";
+import { eventsOf, failAt, ofKind, startTestRun, type TestRunOptions } from "../run_fake.ts";
+
+const newEngine: TestRunOptions["newEngine"] = (refuse) => new ScriptedEngine({ refuse }).client;
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -58,6 +61,56 @@ Deno.test('a judge that breaks ends the run under judge_failure = "fail"', stric
     assert.equal(end!.reason, "judge_failed");
     assert.match(end!.detail!, /^Cannot grade the attempts at scenario "..": no answer; set agent\.judge/);
     assert.equal(ofKind(events, "update").length, 1);
+  });
+});
+
+Deno.test(
+  "a checkpoint has the kept judgements, and a run resumed from it gets them back if they are gone",
+  strict,
+  async () => {
+    await withFolder(async (root) => {
+      const cache_path = join(root, "judgements.jsonl");
+      const change: TestRunOptions["change"] = ({ agent }) => {
+        agent!.judge = {
+          type: "ruler",
+          base_url: "http://x",
+          model: "m",
+          timeout_secs: 1,
+          permute: true,
+          cache_path,
+        };
+      };
+      await Deno.writeTextFile(cache_path, "kept\n");
+      const first = await startTestRun({ root, change, refuse: failAt("train_step", 2), newEngine });
+      assert.equal(await first.ended, "failed");
+      const checkpoint = join(root, "runs/test/checkpoints/update_000001/judgements.jsonl");
+      assert.equal(await Deno.readTextFile(checkpoint), "kept\n");
+      await Deno.remove(cache_path);
+      const run = await startTestRun({ root, change, newEngine, start: { mode: "resume" } });
+      assert.equal(await run.ended, "completed");
+      assert.equal(await Deno.readTextFile(cache_path), "kept\n");
+    });
+  },
+);
+
+Deno.test("judgements that are there stay when a run is resumed", strict, async () => {
+  await withFolder(async (root) => {
+    const cache_path = join(root, "judgements.jsonl");
+    const change: TestRunOptions["change"] = ({ agent }) => {
+      agent!.judge = {
+        type: "ruler",
+        base_url: "http://x",
+        model: "m",
+        timeout_secs: 1,
+        permute: true,
+        cache_path,
+      };
+    };
+    await Deno.writeTextFile(cache_path, "kept\n");
+    await (await startTestRun({ root, change, refuse: failAt("train_step", 2), newEngine })).ended;
+    await Deno.writeTextFile(cache_path, "kept\nlater\n");
+    await (await startTestRun({ root, change, newEngine, start: { mode: "resume" } })).ended;
+    assert.equal(await Deno.readTextFile(cache_path), "kept\nlater\n");
   });
 });
 

@@ -28,6 +28,9 @@ import { hasEnded, type RunFacts, type RunState, TRANSITIONS } from "../record/r
 /** The best evaluated adapter in a checkpoint. */
 const BEST_ADAPTER = "adapter_best.gguf";
 
+/** The kept judgements in a checkpoint. */
+const JUDGEMENTS = "judgements.jsonl";
+
 export interface LiveRunOptions {
   config: ResolvedConfig;
   directory: RunDirectory;
@@ -158,6 +161,7 @@ export class LiveRun {
       write: async (directory) => {
         await writeEngineFiles(directory);
         await this.#copyBestAdapter(directory);
+        await this.#copyJudgements(directory);
       },
     });
     this.#has_checkpoint = true;
@@ -180,6 +184,24 @@ export class LiveRun {
     if (!await isPresent(this.bestAdapterPath)) return;
     await this.checkBestAdapter();
     await Deno.copyFile(this.bestAdapterPath, `${directory}/${BEST_ADAPTER}`);
+  }
+
+  /** The file of `agent.judge.cache_path` as it is now: a resumed run asks the same questions again. */
+  async #copyJudgements(directory: string): Promise<void> {
+    const path = this.#judgementsPath;
+    if (path === null || !await isPresent(path)) return;
+    await Deno.copyFile(path, `${directory}/${JUDGEMENTS}`);
+  }
+
+  /** Restores the kept judgements of a checkpoint, unless their file is there: it has them, and later ones. */
+  async restoreJudgements(checkpoint: Checkpoint | null): Promise<void> {
+    const path = this.#judgementsPath;
+    if (!checkpoint?.record.files[JUDGEMENTS] || path === null || await isPresent(path)) return;
+    await writeFileAtomic(path, await Deno.readFile(`${checkpoint.directory}/${JUDGEMENTS}`));
+  }
+
+  get #judgementsPath(): string | null {
+    return this.config.agent?.judge?.cache_path ?? null;
   }
 
   /** @throws {ServiceError} `format_invalid` when the best adapter's file is not what this process wrote. */

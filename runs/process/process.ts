@@ -205,6 +205,7 @@ async function begin(
     if (options.adopt === undefined) await run.directory.commit();
     // This comes last: the run that --force replaces has been removed, and the new run can no longer be refused.
     await run.restoreBestAdapter(from);
+    await run.restoreJudgements(from);
     return supervisor;
   } catch (error) {
     await supervisor.close();

@@ -58,16 +58,17 @@ interface Ended {
   events: RunEvent[];
   /** Everything that the program printed. */
   printed: string;
+  code: number;
 }
 
 async function train(config: string, env: Record<string, string>): Promise<Ended> {
-  const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", CLI, "train", config, "--json"],
     env,
   }).output();
   const out = new TextDecoder().decode(stdout), printed = out + new TextDecoder().decode(stderr);
   const lines = out.split("\n").filter((line) => line.startsWith("{"));
-  return { events: lines.map((line) => JSON.parse(line)), printed };
+  return { events: lines.map((line) => JSON.parse(line)), printed, code };
 }
 
 /** The contents of all files in a folder, each byte as a character. */
@@ -114,19 +115,16 @@ gpuTest(
     ),
 );
 
-gpuTest(
-  "a run whose judge has no key fails with the name of the variable, and asks nobody",
-  () =>
-    withFolder((root) =>
-      withChatServer([byRule], async ({ base_url, received }) => {
-        const { events } = await train(await writeConfig(root, base_url), { SVC_TEST_RUN_JUDGE_KEY: "" });
-        const end = events.at(-1)!;
-        assert.ok(end.kind === "end" && end.state === "failed" && end.reason === "judge_failed");
-        assert.match(
-          end.detail!,
-          /the environment variable SVC_TEST_RUN_JUDGE_KEY is empty; set it to the key/,
-        );
-        assert.equal(received.length, 0);
-      })
-    ),
-);
+Deno.test("a run whose judge has no key is refused by the name of the variable, before anything is loaded", () =>
+  withFolder((root) =>
+    withChatServer([byRule], async ({ base_url, received }) => {
+      const config = await writeConfig(root, base_url);
+      const { code, events, printed } = await train(config, { SVC_TEST_RUN_JUDGE_KEY: "" });
+      assert.deepEqual([code, events, received], [2, [], []], printed);
+      assert.match(
+        printed,
+        /the environment variable SVC_TEST_RUN_JUDGE_KEY is empty; set it to the key, or leave/,
+      );
+      await assert.rejects(Deno.stat(join(root, "run")), Deno.errors.NotFound);
+    })
+  ));

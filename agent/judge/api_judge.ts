@@ -14,6 +14,9 @@ export interface ApiJudgeOptions extends Endpoint {
   clock: Clock;
 }
 
+/** How errors about the judge's key name it. */
+export const JUDGE_KEY = { what: "the judge", setting: "agent.judge.api_key_env" } as const;
+
 /** The name of the answer's form in requests. */
 const SCHEMA_NAME = "scores";
 
@@ -34,7 +37,7 @@ export class ApiJudge implements JudgeModel {
       const { base_url, model, api_key_env, timeout_secs, max_retries, seed, clock } = this.#options;
       this.#client ??= new ChatClient({
         ...{ base_url, model, max_retries, seed, clock, timeout_ms: timeout_secs * 1000 },
-        key: readKey(api_key_env, { what: "the judge", setting: "agent.judge.api_key_env" }),
+        key: readKey(api_key_env, JUDGE_KEY),
         name: "the judge",
         code: "judge_failed",
       });

@@ -36,6 +36,7 @@ import { judgeGrader } from "./judge_grader.ts";
 const CANARY = "sk-canary-0123456789abcdefghijklmnopqrstuvwxyz";
 const VARIABLE = "SVC_TEST_JUDGE_KEY";
 const TIMEOUT_SECS = 20;
+const never = new AbortController().signal;
 
 /** The shown attempts: the ids and the words that each said. */
 function shown({ body }: ReceivedRequest): { id: string; said: string }[] {
@@ -106,7 +107,7 @@ async function judged(
   const grader = judgeGrader(opened.judge, { permute: section.permute, seed: 1 });
   Deno.env.set(VARIABLE, CANARY);
   try {
-    await grader.start!(new AbortController().signal);
+    await grader.start!(never);
     const options = testRollout(engine.client, {
       ...{ group_size: words.length, concurrent_rollouts: 1, ...more, environment },
       graders: [environmentGrader(environment), grader],
@@ -249,8 +250,7 @@ for (const [what, answer, message] of BROKEN) {
       assert.equal(second[2].role, "assistant");
       assert.match(second[3].content, /^Your answer cannot be used:\n- /);
       assert.match(second[3].content.replaceAll("\n- ", "; "), message);
-      const metrics = finished([group!]);
-      assert.equal(metrics["judge/tokens"], 60);
+      assert.equal(finished([group!])["judge/tokens"], 60);
     }));
   Deno.test(`a judge that ${what} twice loses the group, or the run`, () =>
     withChatServer([broken], async (server) => {
@@ -336,8 +336,8 @@ Deno.test("a judge whose key is missing is refused by the variable's name, befor
       ...{ timeout_secs: 1, permute: true },
     };
     const { judge } = configuredJudge(section, { seed: 1, clock: new WaitsClock(1000) });
-    await assert.rejects(judge.start(new AbortController().signal), {
-      code: "config_invalid",
+    await assert.rejects(judgeGrader(judge, { permute: true, seed: 1 }).start!(never), {
+      code: "judge_failed",
       message:
         /the environment variable SVC_TEST_NO_KEY is not set; set it to the key, or leave agent\.judge\.api_k/,
     });

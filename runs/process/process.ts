@@ -3,8 +3,10 @@
 import { resolve } from "node:path";
 import { killLeftovers } from "../../agent/environment/leftovers.ts";
 import { removeWorkspaces } from "../../agent/environment/workspace.ts";
+import { JUDGE_KEY } from "../../agent/judge/api_judge.ts";
 import type { LoadedConfig } from "../../config/check/load.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
+import { readKey } from "../../core/chat_api/endpoint.ts";
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { makeFolder } from "../../core/files.ts";
@@ -79,6 +81,8 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
   const prepared = await prepareRun(loaded, { by_client: options.adopt !== undefined });
   const { config, files } = prepared;
   await checkWritable(config);
+  // A server's run fails with this when it begins: its client cannot change the server's variables.
+  if (options.adopt === undefined) readKey(config.agent?.judge?.api_key_env, JUDGE_KEY);
   const checkpoint = parent && await realPathOf(resolve(parent));
   const { entry_url } = options;
   return await startPrepared(prepared, {

@@ -79,6 +79,5 @@ Deno.test("environments of later parts are refused by name", () => {
     'Cannot use agent.environment.type = "container": the container sandbox is not in this build',
     "Cannot use agent.environment.profile: the container sandbox is not in this build",
   ]);
-  assert.deepEqual(refused('type = "http"
-base_url = "http://127.0.0.1:1"'), []);
+  assert.deepEqual(refused('type = "http"\nbase_url = "http://127.0.0.1:1"'), []);
 });

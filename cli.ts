@@ -36,6 +36,10 @@ async function main(): Promise<number> {
       const { evaluateInWorkers } = await import("./cli/evaluate.ts");
       return await evaluateInWorkers(options, entry_url);
     },
+    async *collect(options) {
+      const { collectInWorkers } = await import("./cli/collect_attempts.ts");
+      yield* collectInWorkers(options, entry_url);
+    },
     async answer(what, loaded) {
       const { streamPort } = await import("./runs/process/control.ts");
       const control = streamPort(Deno.stdin.readable, Deno.stdout);

@@ -1,7 +1,11 @@
 /** The dependencies of the commands, which tests replace. */
 
+import type { TraceRow } from "../agent/results/collect.ts";
+import type { Group } from "../agent/trajectory/group.ts";
+import type { Trajectory } from "../agent/trajectory/trajectory.ts";
 import type { LoadedConfig } from "../config/check/load.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Scenario } from "../data/scenario.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import type { RunWarning } from "../runs/record/warning.ts";
 import type { Activity, ActivityFeed } from "../runs/record/activity.ts";
@@ -49,6 +53,29 @@ export interface EvaluateOptions {
   warn(warning: RunWarning): void;
 }
 
+export interface CollectOptions {
+  /** With the command line's model and seed. */
+  loaded: LoadedConfig;
+  /** Attempts at each scenario. */
+  k: number;
+  /** Only the first scenarios; null: all. */
+  limit: number | null;
+  /** Aborts the collection. */
+  signal: AbortSignal;
+  /** Called whenever further attempts have ended. */
+  ended(attempts: { done: number; total: number }): void;
+  /** Receives warnings about the configuration, before the first attempt. */
+  warn(warning: RunWarning): void;
+}
+
+/** The graded attempts at one scenario. */
+export interface CollectedGroup {
+  scenario: Scenario;
+  group: Group;
+  /** Whether training on a conversation of the group trains the tokens that were sampled; null: no tokens are known. */
+  trainsSampled: ((member: Trajectory, row: TraceRow) => boolean) | null;
+}
+
 export interface CliContext {
   terminal: Terminal;
   clock: Clock;
@@ -58,6 +85,8 @@ export interface CliContext {
   startRun(options: CliStartOptions): Promise<RunHandle>;
   /** Evaluates the held-out data. @throws {ServiceError} */
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
+  /** Attempts the scenarios in order, without a run. @throws {ServiceError} */
+  collect(options: CollectOptions): AsyncIterable<CollectedGroup>;
   /** Answers requests about a run without a process, or measures one, on standard input and output. */
   answer(what: "probe" | "calibrate", loaded: LoadedConfig): Promise<void>;
   /** Runs `svc-server` with arguments; returns its exit status when it has ended. */

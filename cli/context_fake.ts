@@ -39,6 +39,7 @@ export function testContext(
     command_name: "svc",
     startRun: unexpected,
     evaluate: unexpected,
+    collect: () => ({ [Symbol.asyncIterator]: () => ({ next: unexpected }) }),
     answer: unexpected,
     runServer: unexpected,
     onInterrupt: () => () => {},

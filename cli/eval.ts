@@ -15,8 +15,9 @@ import { failedText, formatRate, rowsText, warningText } from "../runs/record/ev
 import { OBJECTIVES } from "../runs/record/objective.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
+import { followActivity } from "./follow_activity.ts";
 import { numberFor, overridesArgument } from "./options.ts";
-import { ProgressPrinter, shortName, TICK_MS } from "./progress.ts";
+import { shortName } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
 import { printTranscript } from "./transcript.ts";
 
@@ -116,18 +117,6 @@ function attempts(text: string): number {
   throw new InvalidArgumentError("It must be: integer, at least 1.");
 }
 
-/** Shows the progress of an evaluation until the feed is closed. */
-async function follow(activity: ActivityFeed, { terminal, clock }: CliContext): Promise<void> {
-  const printer = new ProgressPrinter(terminal, clock);
-  const timer = setInterval(() => printer.tick(), TICK_MS);
-  try {
-    for await (const item of activity) printer.show(item);
-  } finally {
-    clearInterval(timer);
-    printer.close();
-  }
-}
-
 async function evaluate(
   path: string,
   overrides: string[],
@@ -143,7 +132,7 @@ async function evaluate(
   });
   const activity = new ActivityFeed();
   const is_watched = !options.json && terminal.interactive;
-  const followed = is_watched ? follow(activity, context) : Promise.resolve();
+  const followed = is_watched ? followActivity(activity, context) : Promise.resolve();
   try {
     const adapter = options.adapter ?? null;
     const result = await context.evaluate({

@@ -4,6 +4,7 @@ import { Command, CommanderError } from "commander";
 import { errorText } from "../core/errors.ts";
 import { indented, printable } from "../core/text.ts";
 import { VERSION_TEXT } from "../core/version.ts";
+import { addCollectCommand } from "./collect.ts";
 import { addConfigCommand } from "./config.ts";
 import type { CliContext } from "./context.ts";
 import { addConvertCommand } from "./convert.ts";
@@ -42,6 +43,7 @@ export function buildProgram(context: CliContext): Command {
     .showHelpAfterError("  (--help shows the arguments)");
   addTrainCommand(program, context);
   addEvalCommand(program, context);
+  addCollectCommand(program, context);
   addPlanCommand(program, context);
   addToolsCommand(program, context);
   addJudgeCommand(program, context);

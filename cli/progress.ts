@@ -38,6 +38,7 @@ export function formatDuration(seconds: number): string {
 function activityText(activity: Activity): string {
   const count = "done" in activity ? ` ${activity.done}/${activity.total}` : "";
   if (activity.phase === "evaluation") return `held-out${count}`;
+  if (activity.phase === "collection") return `attempts${count}, ${counted(activity.kept, "row")} kept`;
   return `${updateName(activity)} · ${activity.phase}${count}`;
 }
 
@@ -126,6 +127,8 @@ function endText(event: EndEvent): string[] {
 /** Whether an event ends this activity. */
 function isOver(activity: Activity, event: RunEvent): boolean {
   if (activity.phase === "evaluation") return event.kind === "evaluation";
+  // No run collects.
+  if (activity.phase === "collection") return false;
   if (activity.phase === "checkpoint") return event.kind === "checkpoint";
   return event.kind === "update" && event.update === activity.update;
 }

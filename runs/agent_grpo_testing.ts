@@ -6,6 +6,7 @@ import type { ResolvedAgent } from "../config/check/derive.ts";
 import { ManualClock } from "../core/clock_fake.ts";
 import type { EngineMethod, EngineMethods, TrainingSample } from "../trainer/protocol/protocol.ts";
 import { AgentGrpo } from "./algorithms/agent_grpo/agent_grpo.ts";
+import type { UpdateRequest } from "./algorithms/algorithm.ts";
 import type { Metrics } from "./algorithms/step_metrics.ts";
 import { testConfig } from "./config_testing.ts";
 import { testAgentHost, type TestRunOptions } from "./run_fake.ts";
@@ -56,8 +57,13 @@ export async function testGrpo({ newEngine, change = {}, verify, rolled_out }: T
     observe: (update, groups, { metrics }) =>
       Promise.resolve(void observed.push({ update, groups, metrics })),
   });
-  const run = (update: number, examples_seen = (update - 1) * config.agent!.scenarios_per_update) =>
+  const run = (
+    update: number,
+    examples_seen = (update - 1) * config.agent!.scenarios_per_update,
+    more: Pick<UpdateRequest, "warn"> = {},
+  ) =>
     algorithm.runUpdate({
+      ...more,
       update,
       examples_seen,
       learningRate: (step) => 0.1 * (step + 1),

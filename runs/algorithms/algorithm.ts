@@ -8,6 +8,7 @@ import type { ActivityFeed } from "../record/activity.ts";
 import type { EvaluationRecord } from "../record/evaluation_record.ts";
 import type { GroupSummary, Rate, RowCounts } from "../record/event.ts";
 import type { Objective } from "../record/objective.ts";
+import type { RunWarning } from "../record/warning.ts";
 import type { Metrics } from "./step_metrics.ts";
 
 /** The engine's name of the adapter that is trained. */
@@ -24,6 +25,8 @@ export interface UpdateRequest {
   signal: AbortSignal;
   /** Receives the update's progress; absent: nobody watches. */
   activity?: ActivityFeed;
+  /** Receives warnings about the update before it trains; absent: nobody reads them. */
+  warn?(warning: RunWarning): void;
 }
 
 export interface StepRecord {

@@ -23,6 +23,7 @@ import type { Session } from "../session/session.ts";
 import { heldoutWarnings } from "./heldout_warnings.ts";
 import { configWarnings } from "./warnings.ts";
 
+/** A configuration that is ready to run, with all that was checked. */
 export interface PreparedRun {
   config: ResolvedConfig;
   definition: AlgorithmDefinition;

@@ -140,6 +140,7 @@ export class TrainingLoop {
         learningRate: (step) => this.#learningRate((update - 1) * algorithm.steps_per_update + step),
         signal: now,
         activity: run.activity,
+        warn: (warning) => run.emit({ kind: "warning", ...warning }),
       });
       this.#record(update, result);
     } catch (error) {

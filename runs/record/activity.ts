@@ -4,12 +4,13 @@ import type { Group } from "../../agent/trajectory/group.ts";
 
 /**
  * The current work. `update` counts from 1, `updates` is null when only time limits the run; `done` of `total` are ended
- * attempts or scored rows.
+ * attempts or scored rows, `kept` are collected rows.
  */
 export type Activity =
   | { phase: "rollouts"; update: number; updates: number | null; done: number; total: number }
   | { phase: "training" | "checkpoint"; update: number; updates: number | null }
-  | { phase: "evaluation"; done: number; total: number };
+  | { phase: "evaluation"; done: number; total: number }
+  | { phase: "collection"; done: number; total: number; kept: number };
 
 /** The newest activity, for one reader. A slow reader misses older ones and never slows the run. */
 export class ActivityFeed implements AsyncIterable<Activity> {

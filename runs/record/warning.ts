@@ -22,13 +22,14 @@ export const WARNING_CODES = [
 
 /**
  * Warnings that only a run has: `heldout_is_training` at its start (a plan's list is closed), the others during the
- * run.
+ * run. `no_valid_calls`: no attempt of the first update made a valid tool call.
  */
 export const RUN_WARNING_CODES = [
   "heldout_is_training",
   "device_lost",
   "checkpoint_damaged",
   "worse_than_best",
+  "no_valid_calls",
 ] as const;
 
 export type WarningCode = typeof WARNING_CODES[number];

@@ -49,6 +49,8 @@ export interface GenerateAnswer {
 export interface AgentHost {
   /** Returns the graded groups of all scenarios in order; yields the number of ended attempts. */
   rollout(request: RolloutRequest, signal: AbortSignal): AsyncGenerator<number, Group[], void>;
+  /** Like `rollout`, for more groups than fit in memory: also yields each group, in order, when it is graded. */
+  groups(request: RolloutRequest, signal: AbortSignal): AsyncGenerator<number | Group, null, void>;
   /** Generates one assistant turn without executing its calls. */
   generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateAnswer>;
   /** Answers a chat, one choice after the other. */
@@ -95,30 +97,18 @@ export function rolloutSettings(agent: ResolvedAgent): RolloutSettings {
 export function createAgentHost(options: AgentHostOptions): AgentHost {
   return {
     async *rollout(request, signal) {
-      const { settings, engine, chat, environment, clock } = options;
-      if (!environment || !settings) {
-        throw new ServiceError("conflict", "Cannot roll out: the run has no [agent]");
-      }
       const groups: Group[] = [];
-      const graders = request.sampling.domain === "evaluation"
-        ? options.graders.filter(({ grades_evaluations }) => grades_evaluations)
-        : options.graders;
-      await Promise.all(graders.map((grader) => grader.start?.(signal)));
-      const progress = rolloutProgress({
-        ...request,
-        settings,
-        engine,
-        chat,
-        environment,
-        graders,
-        clock,
-        signal,
-      });
-      for await (const item of progress) {
+      for await (const item of progressOf(options, request, signal)) {
         if ("group" in item) groups.push(item.group);
         else yield item.ended;
       }
       return groups;
+    },
+    async *groups(request, signal) {
+      for await (const item of progressOf(options, request, signal)) {
+        yield "group" in item ? item.group : item.ended;
+      }
+      return null;
     },
     generate: (request, signal) => generate(options, request, signal),
     async *chat({ request, adapter }, signal) {
@@ -129,6 +119,23 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
       return null;
     },
   };
+}
+
+/** Starts the graders, then the rollouts. */
+async function* progressOf(
+  options: AgentHostOptions,
+  request: RolloutRequest,
+  signal: AbortSignal,
+): ReturnType<typeof rolloutProgress> {
+  const { settings, engine, chat, environment, clock } = options;
+  if (!environment || !settings) {
+    throw new ServiceError("conflict", "Cannot roll out: the run has no [agent]");
+  }
+  const graders = request.sampling.domain === "evaluation"
+    ? options.graders.filter(({ grades_evaluations }) => grades_evaluations)
+    : options.graders;
+  await Promise.all(graders.map((grader) => grader.start?.(signal)));
+  yield* rolloutProgress({ ...request, settings, engine, chat, environment, graders, clock, signal });
 }
 
 async function generate(

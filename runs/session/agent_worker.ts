@@ -33,6 +33,9 @@ export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort
     async *rollout(request, signal) {
       return yield* (await opening).host.rollout(request, signal);
     },
+    async *groups(request, signal) {
+      return yield* (await opening).host.groups(request, signal);
+    },
     generate: async (request, signal) => await (await opening).host.generate(request, signal),
     async *chat(request, signal) {
       return yield* (await opening).host.chat(request, signal);
@@ -92,10 +95,11 @@ export function agentClient(port: RpcPort): AgentClient {
   });
   const host: AgentHost = {
     rollout: (request, signal) => client.stream("rollout", request, signal),
+    groups: (request, signal) => client.stream("groups", request, signal),
     generate: (request, signal) => client.call("generate", request, signal),
     chat: (request, signal) => client.stream("chat", request, signal),
   };
   return { host, client, messages };
 }
 
-type AgentMethods = Pick<AgentHost, "rollout" | "generate" | "chat">;
+type AgentMethods = Pick<AgentHost, "rollout" | "groups" | "generate" | "chat">;

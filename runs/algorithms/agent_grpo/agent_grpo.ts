@@ -46,6 +46,7 @@ import {
 } from "../rollouts/oversized.ts";
 import { ScenarioDraws } from "../rollouts/scenario_draws.ts";
 import type { ObserveUpdate } from "../rollouts/update_observer.ts";
+import { coldStartWarnings } from "./cold_start.ts";
 import { UpdateBound } from "./update_bound.ts";
 
 /** The engine's name of the reference policy, when it is not the base model. */
@@ -95,6 +96,7 @@ export class AgentGrpo implements Algorithm {
     const { update, activity } = request;
     const started_ms = clock.monotonic_ms();
     const groups = await this.#rollout(this.#draw(request.examples_seen), request);
+    if (update === 1) coldStartWarnings(groups).forEach((warning) => request.warn?.(warning));
     activity?.show({ phase: "training", update, updates: this.updates });
     const rolled_out_ms = clock.monotonic_ms();
     const rollout_seconds = (rolled_out_ms - started_ms) / 1000;

@@ -1,6 +1,6 @@
 /** The held-out pass rate with its uncertainty and the results by scenario. */
 
-import { type ScenarioOutcome, summarizeEvaluation } from "../../../agent/results/evaluate.ts";
+import { summarizeEvaluation } from "../../../agent/results/evaluate.ts";
 import { chooseTranscripts } from "../../../agent/results/transcript.ts";
 import { reasonsText } from "../../../agent/rollout/lost.ts";
 import type { Group } from "../../../agent/trajectory/group.ts";
@@ -8,9 +8,8 @@ import type { ResolvedEvaluation } from "../../../config/check/derive.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import type { Scenario } from "../../../data/scenario.ts";
 import { followRollouts } from "../../record/activity.ts";
-import type { Rate } from "../../record/event.ts";
 import { evenExample } from "../../record/paired_comparison.ts";
-import { clusteredInterval, mean } from "../../record/statistics.ts";
+import { passRate } from "../../record/pass_rate.ts";
 import type { AgentHost } from "../../session/agent_host.ts";
 import type { EvaluationRequest, EvaluationResult } from "../algorithm.ts";
 
@@ -76,11 +75,4 @@ export function resultOfAttempts(groups: readonly Group[]): EvaluationResult {
     ),
     deterministic,
   };
-}
-
-/** The mean over scenarios of the share of attempts that passed, with the interval of {@link clusteredInterval}. */
-export function passRate(scenarios: readonly ScenarioOutcome[]): Rate {
-  const rates = scenarios.map(({ passes, attempts }) => passes / attempts);
-  const attempts = scenarios.reduce((sum, scenario) => sum + scenario.attempts, 0);
-  return { rate: mean(rates), ...clusteredInterval(rates, attempts), n: scenarios.length, attempts };
 }

@@ -4,7 +4,8 @@ import { testGroup, type TestMember } from "../../../agent/rollout/group_testing
 import type { Group } from "../../../agent/trajectory/group.ts";
 import { evaluationMetrics } from "../../process/training_loop.ts";
 import type { AgentHost, RolloutRequest } from "../../session/agent_host.ts";
-import { evaluateScenarios, passRate, resultOfAttempts } from "./evaluate_scenarios.ts";
+import { passRate } from "../../record/pass_rate.ts";
+import { evaluateScenarios, resultOfAttempts } from "./evaluate_scenarios.ts";
 
 const outcome = (passes: number, attempts: number) => ({
   scenario: "s",

@@ -1,0 +1,190 @@
+/**
+ * The warm start (docs/guides/warm_start.md) with the tiny model on the device: `svc collect`, training on what it
+ * wrote, and `agent_grpo` from the adapter.
+ */
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { TraceCollector } from "../agent/results/collect.ts";
+import { collectInWorkers } from "../cli/collect_attempts.ts";
+import { loadRunConfig } from "../config/check/load.ts";
+import { gpuTest } from "../kernels/gpu_testing.ts";
+import { readSftRows } from "../runs/algorithms/sft/sft_rows.ts";
+import { readEvents } from "../runs/record/event_log.ts";
+import { ofKind } from "../runs/run_fake.ts";
+import { loadModelParts } from "../runs/session/model_parts.ts";
+import { fixturePath } from "./fixture.ts";
+import { withFolder } from "./folder.ts";
+
+const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
+
+function start(args: readonly string[]): Deno.ChildProcess {
+  return new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", CLI, ...args],
+    ...{ stdin: "null", stdout: "piped", stderr: "piped" },
+  }).spawn();
+}
+
+/** Runs `svc` and returns its output; anything but success fails the test. */
+async function svc(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await start(args).output();
+  assert.equal(code, 0, new TextDecoder().decode(stderr));
+  return new TextDecoder().decode(stdout);
+}
+
+/** Writes a configuration of an algorithm with these further lines. */
+async function writeConfig(root: string, algorithm: string, lines: string): Promise<string> {
+  const path = join(root, `${algorithm}.toml`), model = await fixturePath("models/tiny-agent-f16.gguf");
+  const text = `
+run = { algorithm = "${algorithm}", directory = "${algorithm}", seed = 3 }
+model = { path = ${JSON.stringify(model)} }
+${lines}
+`;
+  await Deno.writeTextFile(path, text);
+  return path;
+}
+
+async function writeAgent(root: string, more = ""): Promise<string> {
+  const scenarios = await fixturePath("models/tiny-agent/scenarios.train.jsonl");
+  return await writeConfig(
+    root,
+    "agent_grpo",
+    `
+training = { ctx = 640, lr = 3e-3 }
+${more}
+[agent]
+scenarios = ${JSON.stringify(scenarios)}
+updates = 1
+scenarios_per_update = 2
+group_size = 2
+max_new_tokens_per_turn = 48
+max_rollout_secs = 0
+truncation = "min_reward"
+concurrent_rollouts = 8
+[agent.environment]
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
+limits = { exec_timeout_secs = 3600 }
+`,
+  );
+}
+
+const linesOf = async (path: string) => (await Deno.readTextFile(path)).trimEnd().split("\n");
+
+gpuTest(
+  "collect, sft on the traces, and agent_grpo from its adapter; pairs train with preference",
+  () =>
+    withFolder(async (root) => {
+      const agent = await writeAgent(root), traces = `${root}/traces.jsonl`, report = `${root}/report.json`;
+      const collected = ["collect", agent, "--limit", "4", "--k", "4"];
+      const said = await svc(...collected, "--out", traces, "--report", report);
+      assert.match(said, /^pass rate /);
+      const reports: { attempts: number; kept: number }[] = Object.values(
+        JSON.parse(await Deno.readTextFile(report)),
+      );
+      assert.deepEqual(reports.map(({ attempts }) => attempts), [4, 4, 4, 4]);
+      const rows = await linesOf(traces);
+      assert.equal(rows.length, reports.reduce((sum, { kept }) => sum + kept, 0));
+      // The same seed gives the same file.
+      await svc(...collected, "--out", `${root}/again.jsonl`);
+      assert.deepEqual(await linesOf(`${root}/again.jsonl`), rows);
+
+      const sft = await writeConfig(
+        root,
+        "sft",
+        'sft = { data = "traces.jsonl" }\ntraining = { ctx = 640, lr = 1e-3, updates = 2, batch_tokens = 1280 }',
+      );
+      await svc("train", sft);
+      const warm = await writeAgent(root, 'lora = { init_adapter = "sft/adapter.gguf" }');
+      await svc("train", warm);
+      const events = await Array.fromAsync(readEvents(`${root}/agent_grpo/events.jsonl`));
+      assert.equal(ofKind(events, "end")[0]!.state, "completed");
+      // The attempts start from the adapter: without it the same seed samples other tokens.
+      await svc("train", await writeAgent(root), `run.directory=${root}/cold`);
+      const cold = await Array.fromAsync(readEvents(`${root}/cold/events.jsonl`));
+      const logprob = (all: typeof events) => ofKind(all, "metrics")[0]!.values["policy/logprob_mean"];
+      assert.notEqual(logprob(events), logprob(cold));
+
+      await svc(...collected, "--out", `${root}/pairs.jsonl`, "--pairs");
+      const preference = await writeConfig(
+        root,
+        "preference",
+        'preference = { data = "pairs.jsonl" }\ntraining = { ctx = 640, lr = 1e-3, updates = 1, batch_tokens = 1280 }',
+      );
+      await svc("train", preference);
+      const [end] = ofKind(await Array.fromAsync(readEvents(`${root}/preference/events.jsonl`)), "end");
+      assert.equal(end!.state, "completed");
+    }),
+);
+
+gpuTest(
+  "sft on a collected row trains exactly the tokens that the policy sampled",
+  () =>
+    withFolder(async (root) => {
+      const loaded = await loadRunConfig(await writeAgent(root)), path = `${root}/traces.jsonl`;
+      const collector = new TraceCollector({ rows: "traces", keep: 2, min_reward: null, min_gap: 0 });
+      const { signal } = new AbortController();
+      const options = { loaded, k: 4, limit: 3, signal, ended: () => {}, warn: () => {} };
+      const sampled: number[][] = [], lines: string[] = [];
+      for await (const { scenario, group, trainsSampled } of collectInWorkers(options, `file://${CLI}`)) {
+        for (const { member, row } of collector.take(group, scenario).rows) {
+          lines.push(JSON.stringify(row));
+          sampled.push(
+            member.fragments.flatMap(({ tokens, spans }) =>
+              spans.flatMap(({ start, end, origin }) => origin === "model" ? tokens.slice(start, end) : [])
+            ),
+          );
+          assert.ok("messages" in row && trainsSampled!(member, row));
+          const [first, ...messages] = row.messages.toReversed();
+          const changed = { ...row, messages: [...messages.toReversed(), { ...first!, content: "Done. " }] };
+          assert.equal(trainsSampled!(member, changed), false);
+        }
+      }
+      assert.ok(lines.length > 2);
+      await Deno.writeTextFile(path, lines.join("\n"));
+      const { renderer } = await loadModelParts(loaded.config.model, {});
+      const read = { renderer, train_on: "assistant" as const, variables: {}, ctx: 640 };
+      const { sequences } = await readSftRows(path, read);
+      const trained = sequences.map(({ tokens, loss_mask }) =>
+        [...tokens].filter((_, i) => loss_mask[i] === 1)
+      );
+      assert.deepEqual(trained, sampled);
+    }),
+);
+
+gpuTest(
+  "an interrupted or killed collection leaves whole rows in its .tmp",
+  () =>
+    withFolder(async (root) => {
+      const agent = await writeAgent(root), out = `${root}/rows/traces.jsonl`;
+      await Deno.mkdir(`${root}/rows`);
+      const stoppedAtFirstRow = async (signal: Deno.Signal, ...more: string[]) => {
+        using changes = Deno.watchFs(`${root}/rows`);
+        const child = start(["collect", agent, "--out", out, "--k", "2", ...more]);
+        const ended = child.output();
+        for await (const { kind } of changes) {
+          const { size } = await Deno.stat(`${out}.tmp`).catch(() => ({ size: 0 }));
+          if (kind !== "modify" || size === 0) continue;
+          child.kill(signal);
+          break;
+        }
+        const { code, stderr } = await ended;
+        const rows = await linesOf(`${out}.tmp`);
+        for (const row of rows) assert.ok(JSON.parse(row).messages.length > 2);
+        await assert.rejects(Deno.stat(out), Deno.errors.NotFound);
+        return { code, err: new TextDecoder().decode(stderr) };
+      };
+      const interrupted = await stoppedAtFirstRow("SIGINT");
+      assert.equal(interrupted.code, 130, interrupted.err);
+      assert.match(
+        interrupted.err,
+        /rows? so far: .*traces\.jsonl\.tmp\nsvc: Cannot finish the collection: interr/,
+      );
+      const refused = await start(["collect", agent, "--out", out]).output();
+      assert.equal(refused.code, 2);
+      const killed = await stoppedAtFirstRow("SIGKILL", "--force");
+      assert.equal(killed.code, 137);
+    }),
+);

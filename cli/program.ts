@@ -16,6 +16,7 @@ import { addInspectCommand } from "./inspect.ts";
 import { addJudgeCommand } from "./judge.ts";
 import { addPlanCommand } from "./plan.ts";
 import { addProbeCommands } from "./probe.ts";
+import { addScenariosCommand } from "./scenarios.ts";
 import { addToolsCommand } from "./tools.ts";
 import { addTrainCommand } from "./train.ts";
 
@@ -47,6 +48,7 @@ export function buildProgram(context: CliContext): Command {
   addPlanCommand(program, context);
   addToolsCommand(program, context);
   addJudgeCommand(program, context);
+  addScenariosCommand(program, context);
   addInspectCommand(program, context);
   addDoctorCommand(program, context);
   addConvertCommand(program, context);

@@ -12,7 +12,7 @@ import { overridesArgument } from "./options.ts";
 import { styled, type Terminal } from "./terminal.ts";
 
 /** An offered catalogue: the definitions exactly as in prompts. */
-interface ToolListing {
+export interface ToolListing {
   toolset: string;
   version: string;
   default: boolean;
@@ -20,7 +20,7 @@ interface ToolListing {
 }
 
 /** All catalogues that scenarios of a run may have, the default first; those without tools are left out. */
-async function listTools(config: RunConfig): Promise<ToolListing[]> {
+export async function listTools(config: RunConfig): Promise<ToolListing[]> {
   const world = configuredWorld(config, { clock: systemClock });
   if (!world) return [];
   try {

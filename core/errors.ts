@@ -7,9 +7,9 @@ import { systemRefusal } from "./system_errors.ts";
  * `config_invalid`: a configuration or an argument; `data_invalid`: the contents of a named file; `format_invalid`: a
  * malformed GGUF, safetensors or checkpoint; `path_not_found`; `already_exists`; `not_built`: a part that this build
  * does not have; `device_unavailable`; `device_lost`; `out_of_memory`; `loss_not_finite`; `environment_failed`;
- * `tool_failed`; `judge_failed`: of a judge or a reward program; `infrastructure_failed`: of what sandboxes run on, such
- * as a container engine or the disk for workspaces; `template_failed`; `max_dropped_fraction`; `conflict`; `cancelled`;
- * `internal`.
+ * `tool_failed`; `judge_failed`: of a judge or a reward program; `model_failed`: of a hosted model;
+ * `infrastructure_failed`: of what sandboxes run on, such as a container engine or the disk for workspaces;
+ * `template_failed`; `max_dropped_fraction`; `conflict`; `cancelled`; `internal`.
  */
 export type ErrorCode =
   | "config_invalid"
@@ -26,6 +26,7 @@ export type ErrorCode =
   | "tool_failed"
   | "judge_failed"
   | "infrastructure_failed"
+  | "model_failed"
   | "template_failed"
   | "max_dropped_fraction"
   | "conflict"

@@ -155,6 +155,7 @@ const ERROR_PROBLEMS: Readonly<Record<ErrorCode, { type: ProblemType; code: Prob
   tool_failed: { type: "internal", code: null },
   judge_failed: { type: "internal", code: null },
   infrastructure_failed: { type: "internal", code: null },
+  model_failed: { type: "internal", code: null },
   max_dropped_fraction: { type: "internal", code: null },
   cancelled: { type: "internal", code: null },
   internal: { type: "internal", code: null },

@@ -37,6 +37,10 @@ async function main(): Promise<number> {
       return await evaluateInWorkers(options, entry_url);
     },
     async *collect(options) {
+      if (options.api) {
+        const { collectByApi } = await import("./cli/collect_by_api.ts");
+        return yield* collectByApi(options);
+      }
       const { collectInWorkers } = await import("./cli/collect_attempts.ts");
       yield* collectInWorkers(options, entry_url);
     },

@@ -28,6 +28,7 @@ interface CollectCommandOptions {
   keep?: number;
   report?: string;
   pairs?: true;
+  api?: true;
   model?: string;
   minReward?: number;
   limit?: number;
@@ -56,7 +57,7 @@ async function loadedFor(
   );
 }
 
-function checkOptions({ pairs, keep, minGap }: CollectCommandOptions): void {
+function checkOptions({ pairs, keep, minGap, api, model }: CollectCommandOptions): void {
   const refuse = (reason: string) => {
     throw new ServiceError("config_invalid", `Cannot collect: ${reason}`);
   };
@@ -64,6 +65,7 @@ function checkOptions({ pairs, keep, minGap }: CollectCommandOptions): void {
     refuse("--pairs writes one pair of each scenario, so --keep has no meaning");
   }
   if (!pairs && minGap !== undefined) refuse("--min-gap is about --pairs");
+  if (api && model !== undefined) refuse("--api and --model name two models for the attempts");
 }
 
 /** The sums of a collection. */
@@ -149,7 +151,7 @@ async function collectInto(
   // No attempt uses held-out data.
   const { evaluation: _, ...config } = loaded.config;
   const groups = context.collect({
-    ...{ loaded: { ...loaded, config }, k, limit, signal },
+    ...{ loaded: { ...loaded, config }, api: options.api === true, k, limit, signal },
     ended: (progress) => activity.show({ phase: "collection", ...progress, kept: sums.rows }),
     warn: (warning) => context.terminal.error(printable(`svc: ${warningText(warning)}`)),
   });
@@ -215,6 +217,7 @@ export function addCollectCommand(program: Command, context: CliContext): void {
     .option("--keep <n>", `the most traces of a scenario (default: ${DEFAULT_KEEP})`, attempts)
     .option("--report <file>", "also write each scenario's pass rate, as JSON")
     .option("--pairs", 'write each scenario\'s best trace against its worst, for algorithm = "preference"')
+    .option("--api", "let the hosted model of [agent.collect_api] make the attempts")
     .option("--model <file>", "the model that makes the attempts, in place of model.path")
     .option(
       "--min-reward <n>",

@@ -56,6 +56,8 @@ export interface EvaluateOptions {
 export interface CollectOptions {
   /** With the command line's model and seed. */
   loaded: LoadedConfig;
+  /** Whether the hosted model of `[agent.collect_api]` makes the attempts. */
+  api: boolean;
   /** Attempts at each scenario. */
   k: number;
   /** Only the first scenarios; null: all. */

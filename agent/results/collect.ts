@@ -6,7 +6,7 @@ import type { Scenario } from "../../data/scenario.ts";
 import { brokenBy, type ReasonCounts } from "../rollout/lost.ts";
 import { passed } from "../rollout/reward.ts";
 import type { Group } from "../trajectory/group.ts";
-import { actionTokens, isComplete, type Trajectory } from "../trajectory/trajectory.ts";
+import { actionTokens, isComplete, isTruncated, type Trajectory } from "../trajectory/trajectory.ts";
 
 /** What is kept. */
 export interface CollectionRules {
@@ -60,7 +60,7 @@ export interface CollectedScenario {
 }
 
 /**
- * Why an attempt is no trace to learn from. A reason of `brokenBy`, a limit's stop reason, `max_failed_turns`, or:
+ * Why an attempt is no trace to learn from. A reason of `brokenBy`, a limit's stop reason, or:
  * `malformed_call`: a call could not be read or executed; `ungraded`: nothing graded it; `not_verified`: its
  * verification did not succeed; `low_reward`.
  */
@@ -71,8 +71,9 @@ function flawOf(
   const { stop_reason, total_reward, verification } = member;
   const broken = brokenBy(member);
   if (broken) return broken;
-  if (!isComplete(stop_reason)) return stop_reason === "tool_failed" ? "max_failed_turns" : stop_reason;
-  if (member.malformed_calls > 0) return "malformed_call";
+  // Also where `max_failed_turns` ended it.
+  if (member.malformed_calls > 0 && !isTruncated(stop_reason)) return "malformed_call";
+  if (!isComplete(stop_reason)) return stop_reason;
   if (total_reward === null) return "ungraded";
   if (verification && verification.code !== 0) return "not_verified";
   if (scenario.env?.verify && group.graded_by !== "environment") return "not_verified";

@@ -68,10 +68,10 @@ Deno.test("only attempts that finish cleanly are kept, and each other one has it
     {},
     { failure },
     { malformed_calls: 1 },
-    { turns: [{ calls: [call] }] as unknown as Trajectory["turns"] },
+    { malformed_calls: 1, turns: [{ calls: [call] }] as unknown as Trajectory["turns"] },
   ]));
   assert.deepEqual(kept, [4]);
-  assert.deepEqual(lost, { max_turns: 1, verify_failed: 1, malformed_call: 1, max_failed_turns: 1 });
+  assert.deepEqual(lost, { max_turns: 1, verify_failed: 1, malformed_call: 2 });
 });
 
 Deno.test("where a scenario has a verification, a trace has passed it, whatever else gave rewards", () => {

@@ -48,7 +48,7 @@ export interface EndedEpisode {
 export const CLOSE_TIMEOUT_MS = 30_000;
 
 /** The message to the model after a turn without a tool call, when such a turn does not end the trajectory. */
-const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
+export const NO_CALL_MESSAGE = "No tool was called. Call a tool to go on.";
 
 /**
  * Runs an episode to its end. Every ending is data in the trajectory. Thrown are only errors that end the run: those of

@@ -47,7 +47,6 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "agent.judge.type", value: "local", part: "the judge in the run's own model" },
   { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
   { key: "agent.mcp_config", part: "the MCP client" },
-  { key: "agent.collect_api", part: "the collection of traces" },
   { key: "agent.overlong_penalty", part: "the penalty for long trajectories", when: isAboveZero },
   { key: "agent.dynamic_sampling", part: "dynamic sampling" },
   { key: "agent.sampler_correction", value: "truncated", part: "truncated importance sampling" },

@@ -132,23 +132,27 @@ export class TraceCollector {
     return rows;
   }
 
-  /** The best trace against the worst complete and graded attempt. */
+  /** The best trace against the worst complete and graded attempt that began with the same prompt. */
   #pair(clean: readonly Trajectory[], group: Group, lose: (reason: string) => void): CollectedRow[] {
     const [best] = clean;
-    const worst = group.members.filter(({ stop_reason, total_reward }) =>
-      isComplete(stop_reason) && total_reward !== null
-    ).sort(byWorth).at(-1);
     const without = (reason: string) => {
       lose(reason);
       return [];
     };
-    if (!best || !worst) return without("no_trace");
+    if (!best) return without("no_trace");
+    const prompt_length = group.prompt_messages.length;
+    // An environment may add to the prompt of an attempt.
+    const promptOf = ({ messages }: Trajectory) => openAiMessages(messages.slice(0, prompt_length));
+    const prompt = promptOf(best), prompt_text = JSON.stringify(prompt);
+    const worst = group.members.filter((member) =>
+      isComplete(member.stop_reason) && member.total_reward !== null &&
+      JSON.stringify(promptOf(member)) === prompt_text
+    ).sort(byWorth).at(-1)!;
     const gap = best.total_reward! - worst.total_reward!;
     if (gap <= 0 || gap < this.rules.min_gap) return without("small_gap");
-    const prompt_length = group.prompt_messages.length;
     const completion = ({ messages }: Trajectory) => openAiMessages(messages.slice(prompt_length));
     const row = {
-      prompt: openAiMessages(group.prompt_messages),
+      prompt,
       chosen: completion(best),
       rejected: completion(worst),
       tools: toolsOf(group),

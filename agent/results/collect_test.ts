@@ -153,6 +153,17 @@ Deno.test("a pair is the best trace against the worst graded attempt", () => {
   assert.deepEqual([report.kept, lost], [1, {}]);
 });
 
+Deno.test("attempts with other prompts, to which their environments added, are no pair", () => {
+  const started = (
+    text: string,
+  ) => [PROMPT[0]!, { ...PROMPT[1]!, content: text }, { role: "assistant" as const, content: text }];
+  const changes = ["a", "b", "a"].map((text) => ({ messages: started(text) }));
+  const { rows } = take(group(graded(1, 0, 0.5), changes), { rows: "pairs" });
+  const [{ prompt, rejected }] = rows as [PairRow];
+  assert.deepEqual([prompt[1]!.content, rejected[0]!.content], ["a", "a"]);
+  assert.deepEqual(take(group(graded(1, 0), changes), { rows: "pairs" }).lost, { small_gap: 1 });
+});
+
 Deno.test("a scenario without two different rewards, or without a clean trace, has no pair", () => {
   const pairs = { rows: "pairs" as const };
   assert.deepEqual(take(group(graded(1, 1)), pairs).lost, { small_gap: 1 });

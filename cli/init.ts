@@ -23,6 +23,19 @@ function starterValues(algorithm: AlgorithmName): Record<string, unknown> {
   };
 }
 
+/** A hosted model in a starter configuration. */
+const HOSTED_MODEL = {
+  model: "large-model",
+  base_url: "https://api.example.com/v1",
+  api_key_env: "EXAMPLE_API_KEY",
+};
+
+/** Tables that cannot be empty, and that no run needs: each stands in one line of the section around it. */
+const OPTIONAL_TABLES: Readonly<Record<string, Record<string, unknown>>> = {
+  "agent.scenario_generation": { ...HOSTED_MODEL, count: 50 },
+  "agent.collect_api": HOSTED_MODEL,
+};
+
 /** Sections and keys that only other algorithms use. */
 function keysOfOthers(algorithm: AlgorithmName): string[] {
   const { section, unused, not_in_starter } = ALGORITHM_KEYS[algorithm];
@@ -36,6 +49,7 @@ function isPart({ key, section }: ConfigKey, algorithm: AlgorithmName): boolean 
   if (keysOfOthers(algorithm).some((other) => key === other || key.startsWith(`${other}.`))) return false;
   // A table that is one form of a key stands in the key's example.
   const is_form = describeKeys().some((other) => other.key === section);
+  if (Object.hasOwn(OPTIONAL_TABLES, section)) return false;
   return !section.includes("[]") && !section.includes("<") && !is_form && !isNotBuilt(key);
 }
 
@@ -62,7 +76,16 @@ function keyLines(key: ConfigKey, algorithm: AlgorithmName): string[] {
 function sectionText({ section, description, keys: all }: ConfigSection, algorithm: AlgorithmName) {
   const keys = all.filter((key) => isPart(key, algorithm));
   if (keys.length === 0) return null;
-  return [`# ${description}`, `[${section}]`, ...keys.flatMap((key) => keyLines(key, algorithm))].join("\n");
+  const tables = describeConfig().flatMap((table) => tableLines(table, section));
+  const lines = keys.flatMap((key) => keyLines(key, algorithm));
+  return [`# ${description}`, `[${section}]`, ...lines, ...tables].join("\n");
+}
+
+/** The line of a table of {@link OPTIONAL_TABLES} in its section; none for other tables. */
+function tableLines(table: ConfigSection, section: string): string[] {
+  const name = table.section.slice(section.length + 1), example = OPTIONAL_TABLES[table.section];
+  if (!example || table.section !== `${section}.${name}`) return [];
+  return [`# ${table.description} Left out: not used.`, `# ${name} = ${tomlValue(example)}`];
 }
 
 /** A configuration that loads as soon as its files exist. */

@@ -20,6 +20,8 @@ export interface CliStartOptions {
   checkpoint: string | null;
   /** Replace the output of an earlier run. */
   force: boolean;
+  /** The folder of a run whose recordings are replayed. Absent: none. */
+  replay?: string;
   /** Read commands from standard input, and answer on standard output. */
   control: boolean;
   /** The id of the run that a server has prepared. Absent: none. */

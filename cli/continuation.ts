@@ -12,6 +12,8 @@ export interface TrainCommand {
   overrides: readonly string[];
   /** The checkpoint of a fork. */
   fork: string | null;
+  /** The folder of the run that it replays. */
+  replay: string | null;
   /** The lines that would add `[checkpoint]` to the configuration; null when it has one. */
   missing_checkpoint: string | null;
 }
@@ -21,8 +23,12 @@ function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-function commandText({ name, path, overrides }: TrainCommand, options: readonly string[]): string {
-  return [name, ...["train", path, ...options, ...overrides].map(shellWord)].join(" ");
+function commandText(
+  { name, path, overrides, replay }: TrainCommand,
+  options: readonly string[],
+): string {
+  const replayed = replay === null ? [] : ["--replay", replay];
+  return [name, ...["train", path, ...options, ...replayed, ...overrides].map(shellWord)].join(" ");
 }
 
 /**

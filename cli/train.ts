@@ -18,6 +18,7 @@ interface TrainOptions {
   resume?: true;
   fork?: string;
   force?: true;
+  replay?: string;
   json?: true;
   control?: true;
   adopt?: string;
@@ -119,7 +120,13 @@ async function train(
   const loaded = await loadRunConfig(path, { overrides });
   const { config } = loaded;
   const command: TrainCommand = {
-    ...{ name: context.command_name, path, overrides, fork: start.checkpoint },
+    ...{
+      name: context.command_name,
+      path,
+      overrides,
+      fork: start.checkpoint,
+      replay: options.replay ?? null,
+    },
     missing_checkpoint: config.checkpoint ? null : suggestedCheckpoint(config),
   };
   const follower = new Follower(context, options);
@@ -141,8 +148,9 @@ async function train(
     context.exit(EXIT.interrupted);
   });
   try {
-    const { adopt, learningRate } = options;
+    const { adopt, learningRate, replay } = options;
     const adopted = {
+      ...(replay !== undefined && { replay }),
       ...(adopt !== undefined && { adopt }),
       ...(learningRate !== undefined && { learning_rate: Number(learningRate) }),
     };
@@ -166,6 +174,10 @@ export function addTrainCommand(program: Command, context: CliContext): void {
     .option("--resume", "continue from the newest checkpoint")
     .option("--fork <checkpoint>", "start with the state of a checkpoint")
     .option("--force", "replace the output of an earlier run")
+    .option(
+      "--replay <run>",
+      "take the answers of tools, environments and graders from a recorded run's folder",
+    )
     .option("--json", "print the events as JSON lines")
     .option("--control", "read commands from standard input (JSON lines) and answer on standard output")
     .addOption(new Option("--adopt <run>", "start or resume the run that a server prepared").hideHelp())

@@ -102,6 +102,15 @@ Deno.test("the first Ctrl-C finishes the update, the second exits at once", asyn
   assert.match(run.terminal.err, /Ctrl-C again stops at once/);
 });
 
+Deno.test("--replay reaches the run, and the command that continues it", async () => {
+  const run = new ScriptedRun(async function* () {
+    yield { ...END, state: "interrupted" };
+  });
+  await run.train(EXAMPLE, "--replay", "runs/old one");
+  assert.equal(run.started!.replay, "runs/old one");
+  assert.match(run.terminal.err, /train \S+tiny_agent_grpo\.toml --resume --replay 'runs\/old one'/);
+});
+
 Deno.test("a run that fails after a Ctrl-C has failed", async () => {
   const run = new ScriptedRun(async function* (run) {
     run.interrupt();

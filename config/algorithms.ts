@@ -25,7 +25,7 @@ export interface AlgorithmKeys {
   /** The least micro-batch: a number of full-length sequences, and how a message names their length. */
   micro_batch: { sequences: number; length: string };
   /** Keys without a meaning: the value that they may have all the same, and what to do instead of another one. */
-  unused: Readonly<Record<string, { value?: number; hint: string }>>;
+  unused: Readonly<Record<string, { value?: number | boolean; hint: string }>>;
   /** Keys that may have one value only, with the reason; a hint when another key is often meant. */
   fixed: Readonly<Record<string, { value: number; message: string; hint?: string }>>;
   /** Values of a starter configuration for keys without a default. */
@@ -44,6 +44,7 @@ const ROWS = {
   unused: {
     "evaluation.samples_per_scenario": { value: 1, hint: HINT },
     "evaluation.temperature": { value: 0, hint: HINT },
+    "run.record": { value: false, hint: "leave it out: there are no answers of tools to record" },
   },
   not_in_starter: ["observe", "evaluation.seed"],
 } as const;

@@ -24,6 +24,7 @@ export const KEY_EFFECTS: Readonly<Record<string, KeyEffect>> = {
   "run.name": NEVER,
   "run.seed": TRAINS,
   "run.directory": NEVER,
+  "run.record": NEVER,
   "model": TRAINS,
   "output": NEVER,
   "lora": TRAINS,

@@ -3,6 +3,7 @@
 import type { ConfiguredWorld } from "../agent/configured.ts";
 import { environmentGrader } from "../agent/grading/environment_grader.ts";
 import type { Grader } from "../agent/grading/grader.ts";
+import type { Tapes } from "../agent/recording/tape.ts";
 import type { ChatFormat } from "../agent/rollout/chat_format.ts";
 import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
 import type { ResolvedConfig } from "../config/check/derive.ts";
@@ -83,6 +84,8 @@ export interface TestRunOptions {
   graders?: readonly Grader[];
   /** Replaces environments and graders. */
   world?: ConfiguredWorld;
+  /** Records or replays the rollouts. */
+  tapes?: Tapes;
   /** Warnings from before the run. */
   warnings?: PlanWarning[];
   /** Replaces the configured algorithm. */
@@ -112,8 +115,8 @@ export async function startTestRun(options: TestRunOptions): Promise<StartedRun>
   const openSession = (): Promise<Session> => {
     const number = ++engines;
     const engine = options.newEngine((method, request) => options.refuse?.(method, request, number));
-    const { verify, graders, world, chat } = options;
-    const agent = testAgentHost({ config, engine, clock, verify, graders, world, chat });
+    const { verify, graders, world, chat, tapes } = options;
+    const agent = testAgentHost({ config, engine, clock, verify, graders, world, chat, tapes });
     const messages = world?.messages ?? noMessages();
     return Promise.resolve({ engine, agent, messages, close: () => Promise.resolve() });
   };
@@ -171,6 +174,7 @@ export function testAgentHost(
     graders?: TestRunOptions["graders"] | undefined;
     world?: ConfiguredWorld | undefined;
     chat?: ChatFormat | undefined;
+    tapes?: Tapes | undefined;
   },
 ): AgentHost {
   const environment = more.world?.environments ??
@@ -180,7 +184,8 @@ export function testAgentHost(
   const words = new WordChat(), { chat = words } = more;
   const { graders = more.world?.graders ?? [environmentGrader(environment)] } = more;
   const model = chatModel(words);
-  return createAgentHost({ settings, engine, chat, model, max_context, environment, graders, clock });
+  const { tapes = null } = more;
+  return createAgentHost({ settings, engine, chat, model, max_context, environment, graders, tapes, clock });
 }
 
 const sequence = (first: number): SftSequence => ({

@@ -75,7 +75,17 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "sampler",
     "engine",
   ],
-  agent: ["trajectory", "tools", "environment", "grading", "judge", "rollout", "results", "configured.ts"],
+  agent: [
+    "trajectory",
+    "tools",
+    "environment",
+    "grading",
+    "judge",
+    "recording",
+    "rollout",
+    "results",
+    "configured.ts",
+  ],
   runs: [
     "record",
     "views",

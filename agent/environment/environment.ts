@@ -69,5 +69,7 @@ export interface EnvironmentFactory {
 export interface OpenOptions {
   /** For environments with randomness: the same for all members of a group, so that they start equal. */
   seed: number;
+  /** The place of the attempt in its rollout, for recordings; absent: no rollout's. No environment depends on it. */
+  attempt?: { group: number; member: number };
   signal: AbortSignal;
 }

@@ -9,6 +9,7 @@ import type { Scenario } from "../../data/scenario.ts";
 import type { Environment } from "../environment/environment.ts";
 import { type EvidenceByGrader, inspectAttempt } from "../grading/grade_group.ts";
 import type { ToolCatalog } from "../tools/tool_host.ts";
+import type { LimitPlace } from "../recording/tape.ts";
 import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
 import { FragmentRecorder } from "../trajectory/fragments.ts";
 import { isComplete, isFailed, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
@@ -16,6 +17,7 @@ import { environmentSeed, turnRngKey } from "./random_keys.ts";
 import type { RolloutOptions } from "./rollout_options.ts";
 import { answerCalls, type AnsweredCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
 import { commonPrefix, withObservation } from "./prompts.ts";
+import { TimeLimit } from "./time_limit.ts";
 import { type GeneratedTurn, generateTurn } from "./turn_generation.ts";
 
 /** The shared prompt of a group's members. */
@@ -29,6 +31,8 @@ export interface EpisodePrompt {
 
 export interface EpisodeOptions {
   scenario: Scenario;
+  /** The position of its group in the rollout. */
+  group: number;
   member: number;
   prompt: EpisodePrompt;
   queue_ms: number;
@@ -65,6 +69,7 @@ class Episode {
   readonly #sequence: number;
   /** Aborts with the run's signal or at the wall-clock limit. */
   readonly #abort = new AbortController();
+  readonly #limit: TimeLimit;
   #started_ms = 0;
   #failed_turns = 0;
   #evidence: EvidenceByGrader | null = null;
@@ -72,6 +77,7 @@ class Episode {
 
   constructor(readonly options: EpisodeOptions) {
     const { prompt, member, queue_ms, rollout } = options;
+    this.#limit = new TimeLimit(rollout, options);
     this.#recorder = new FragmentRecorder(prompt.tokens);
     this.#prompt = prompt;
     this.#sequence = rollout.engine.newSequence();
@@ -133,14 +139,14 @@ class Episode {
   }
 
   async #open(): Promise<Environment | StopReason> {
-    const { scenario, rollout } = this.options;
+    const { scenario, group, member, rollout } = this.options;
     const { sampling, update, clock, signal } = rollout;
-    const started = clock.monotonic_ms();
+    const started = clock.monotonic_ms(), attempt = { group, member };
     const seed = environmentSeed(sampling, { update, scenario: scenario.id });
     let opening: Promise<Environment> | null = null;
     try {
       return await boundary({ name: "environment", clock, signal, timeout_ms: null }, (inner) => {
-        opening = rollout.environment.open(scenario, { seed, signal: inner });
+        opening = rollout.environment.open(scenario, { seed, attempt, signal: inner });
         return opening;
       });
     } catch (error) {
@@ -173,15 +179,13 @@ class Episode {
 
   /** From the first token of the prompt to the end of the last turn, under `max_rollout_secs`. */
   async #rollout(environment: Environment, parent: number): Promise<StopReason> {
-    const { clock, engine, settings, signal, adapter } = this.options.rollout;
+    const { clock, engine, signal, adapter } = this.options.rollout;
     const stop = new AbortController();
     const cancel = () => this.#abort.abort();
     signal.addEventListener("abort", cancel, { once: true, signal: stop.signal });
     if (signal.aborted) cancel();
     this.#started_ms = clock.monotonic_ms();
-    if (settings.max_rollout_secs > 0) {
-      clock.sleep(settings.max_rollout_secs * 1000, stop.signal).then(cancel, () => {});
-    }
+    this.#limit.start(cancel, stop.signal);
     let opened = false;
     try {
       const own = this.#prompt.tokens, shared = this.options.prompt.tokens;
@@ -206,12 +210,12 @@ class Episode {
   async #turn(environment: Environment): Promise<StopReason | null> {
     const { settings } = this.options.rollout;
     const trajectory = this.#trajectory;
-    const over = this.#timeIsUp();
+    const over = this.#timeIsUp("turn");
     if (over) return over;
     if (this.#recorder.length >= settings.max_trajectory_tokens) return "max_trajectory_tokens";
     const generated = await this.#generate();
     const text = trajectory.turns.at(-1)!.text;
-    const late = this.#timeIsUp();
+    const late = this.#timeIsUp("generated");
     if (late || generated.stop !== "stop_token") {
       // An unfinished or late turn stays as it is: no call in it is executed.
       trajectory.messages.push({ role: "assistant", content: text });
@@ -237,15 +241,9 @@ class Episode {
     return await this.#continue(generated.tokens.at(-1)!, trajectory.messages.lastIndexOf(message));
   }
 
-  #timeIsUp(): "cancelled" | "timeout" | null {
-    const { clock, settings, signal } = this.options.rollout;
-    if (signal.aborted) return "cancelled";
-    const { max_rollout_secs } = settings;
-    if (max_rollout_secs === 0 || clock.monotonic_ms() - this.#started_ms < max_rollout_secs * 1000) {
-      return null;
-    }
-    this.#trajectory.deterministic = false;
-    return "timeout";
+  #timeIsUp(place: LimitPlace["place"]): "cancelled" | "timeout" | null {
+    if (this.options.rollout.signal.aborted) return "cancelled";
+    return this.#limit.isOver(place, this.#trajectory.turns.length) ? this.#timeout(place) : null;
   }
 
   async #generate(): Promise<GeneratedTurn> {
@@ -253,9 +251,10 @@ class Episode {
     const { clock, settings, sampling, chat, update } = rollout;
     const trajectory = this.#trajectory, turn = trajectory.turns.length;
     const start = this.#recorder.length, started = clock.monotonic_ms();
+    const cut = this.#limit.tokensOf(turn);
     const generated = await generateTurn(rollout.engine, {
       sequence: this.#sequence,
-      max_tokens: Math.min(settings.max_new_tokens_per_turn, settings.max_trajectory_tokens - start),
+      max_tokens: Math.min(settings.max_new_tokens_per_turn, settings.max_trajectory_tokens - start, cut),
       stop_tokens: chat.stop_tokens,
       sampling: {
         temperature: sampling.temperature,
@@ -264,7 +263,7 @@ class Episode {
         rng_key: turnRngKey(sampling, { update, scenario: scenario.id, member, turn }),
         mask: null,
       },
-    }, this.#abort.signal);
+    }, cut === 0 ? AbortSignal.abort() : this.#abort.signal);
     const generate_ms = clock.monotonic_ms() - started;
     this.#recorder.addSampled(turn, generated.tokens, generated.logprobs);
     trajectory.timings.generate_ms += generate_ms;
@@ -322,7 +321,7 @@ class Episode {
     const length = next.type === "extend"
       ? this.#recorder.length + next.forced.length + next.tokens.length
       : next.tokens.length;
-    if (length >= limit) return this.#timeIsUp() ?? "max_trajectory_tokens";
+    if (length >= limit) return this.#timeIsUp("continued") ?? "max_trajectory_tokens";
     const { engine } = rollout, sequence = this.#sequence;
     if (next.type === "extend") {
       await engine.call("sequence_extend", { sequence, tokens: [...next.forced, ...next.tokens] });
@@ -383,15 +382,16 @@ class Episode {
   #broken(error: unknown, reason: "tool_failed" | "environment_failed"): StopReason {
     if (!(error instanceof BoundaryFailure)) throw error;
     if (error.kind === "cancelled") {
-      return this.options.rollout.signal.aborted ? "cancelled" : this.#timeout();
+      return this.options.rollout.signal.aborted ? "cancelled" : this.#timeout("call");
     }
     if (error.is_transient) this.#trajectory.deterministic = false;
     this.#trajectory.failure = error.failure;
     return reason;
   }
 
-  #timeout(): "timeout" {
+  #timeout(place: LimitPlace["place"]): "timeout" {
     this.#trajectory.deterministic = false;
+    this.#limit.note(place, this.#trajectory);
     return "timeout";
   }
 }

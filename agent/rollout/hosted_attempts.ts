@@ -26,7 +26,7 @@ import type { Group } from "../trajectory/group.ts";
 import { isComplete, isFailed, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
 import { CLOSE_TIMEOUT_MS, NO_CALL_MESSAGE } from "./episode.ts";
 import type { RolloutSettings } from "./rollout_options.ts";
-import { promptMessages } from "./scheduler.ts";
+import { promptMessages } from "./prompts.ts";
 import { answerCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
 
 /** Failed requests in a row, over all attempts, after which the others are not made. */

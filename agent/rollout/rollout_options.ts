@@ -5,6 +5,7 @@ import type { Scenario } from "../../data/scenario.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
 import type { EnvironmentFactory } from "../environment/environment.ts";
 import type { Grader } from "../grading/grader.ts";
+import type { AttemptLimits } from "../recording/tape.ts";
 import type { ChatFormat } from "./chat_format.ts";
 
 /** The rollout settings of `[agent]`, by their keys. */
@@ -50,6 +51,8 @@ export interface RolloutOptions {
   environment: EnvironmentFactory;
   /** In the order in which they are asked. */
   graders: readonly Grader[];
+  /** Told of, or decides about, the wall-clock limit of attempts. Absent: only the clock decides. */
+  limits?: AttemptLimits | undefined;
   clock: Clock;
   signal: AbortSignal;
 }

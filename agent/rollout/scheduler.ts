@@ -142,7 +142,10 @@ class Scheduler {
     group.prompt ??= this.#openPrompt(group.scenario);
     const prompt = await group.prompt;
     const { scenario } = group;
-    group.episodes[member] = await runEpisode({ scenario, member, prompt, queue_ms, rollout: this.#options });
+    group.episodes[member] = await runEpisode({
+      ...{ scenario, group: group.index, member, prompt, queue_ms },
+      rollout: this.#options,
+    });
     this.#ended++;
     this.#more.resolve();
     this.#more = Promise.withResolvers();

@@ -31,7 +31,8 @@ export interface BoundaryOptions {
 
 /**
  * Runs work that may hang, throw anything or ignore its signal. Settles when the work does, at the time limit, or when
- * the caller's signal aborts, whichever is first. Abandoned work continues without effect.
+ * the caller's signal aborts, whichever is first. Abandoned work continues without effect; its signal's reason is the
+ * failure.
  *
  * @throws {BoundaryFailure} Always this type; one from an inner boundary keeps its cause. An `infrastructure_failed`
  * belongs to the infrastructure, whatever it broke.
@@ -56,7 +57,7 @@ export async function boundary<T>(
     const late = () => reject(broken("timeout", `the ${name} gave no answer within ${timeout_ms / 1000} s`));
     clock.sleep(timeout_ms, stop.signal).then(late, () => {});
   });
-  given_up.catch(() => inner.abort());
+  given_up.catch((failure) => inner.abort(failure));
   try {
     if (signal.aborted) return await given_up;
     const working = (async () => await work(inner.signal))();

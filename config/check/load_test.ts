@@ -310,7 +310,7 @@ Deno.test("a file that cannot be read as text is refused by its name", async () 
 Deno.test("every key of the specification and the contract is known", () => {
   const known = new Set(describeKeys().map(({ key }) => key));
   const expected = {
-    run: "algorithm name seed directory",
+    run: "algorithm name seed directory record",
     model: "path device webgpu compute kv chat_template",
     output: "path adapter peft_dir",
     lora: "rank alpha targets dropout seed init_adapter",

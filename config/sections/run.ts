@@ -26,4 +26,7 @@ export const runSchema = z.strictObject({
     example: "runs/my_run",
     path: "output",
   }),
+  record: z.boolean().default(false).meta({
+    description: "Whether answers of tools, environments and graders are recorded, for a later replay.",
+  }),
 });

@@ -65,6 +65,8 @@ export interface EvaluationRequest {
   concurrent_rollouts?: number;
   /** The number of conversations to return; absent: none. */
   transcripts?: number;
+  /** Its name among the run's recordings; absent: it is not recorded. */
+  tape?: string;
   signal: AbortSignal;
   /** Receives the evaluation's progress; absent: nobody watches. */
   activity?: ActivityFeed;

@@ -44,7 +44,13 @@ export interface AlgorithmDefinition {
    *
    * @throws {ServiceError} `config_invalid`, `data_invalid`, `template_failed`, `not_built`.
    */
-  readData(config: ResolvedConfig, parts: ModelParts): Promise<AlgorithmData>;
+  readData(config: ResolvedConfig, parts: ModelParts, options?: ReadDataOptions): Promise<AlgorithmData>;
+}
+
+/** Options of {@link AlgorithmDefinition.readData}. */
+export interface ReadDataOptions {
+  /** The folder of the recordings that the run replays: no tool host is asked. Absent: none. */
+  recordings?: string | undefined;
 }
 
 /** The length of a run. */

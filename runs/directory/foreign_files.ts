@@ -4,6 +4,7 @@
  * `run.json`, a checkpoint by `state.json`.
  */
 
+import { RECORDING_NAMES, RECORDINGS } from "../../agent/recording/recording_file.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { isPresent } from "../../core/files.ts";
@@ -53,6 +54,7 @@ export async function refuseForeignFiles(
   for (const path of new Set([observe?.directory ?? trajectories, trajectories])) {
     refuse(await foreignFileIn(path, "observe.directory"));
   }
+  refuse(await foreignRecordingIn(`${run.directory}/${RECORDINGS}`));
 }
 
 /** Like {@link refuseForeignFiles}, for the files that the trained adapter replaces. */
@@ -113,6 +115,23 @@ async function foreignFileIn(directory: string, key: string): Promise<ForeignFil
     if (!OBSERVE_NAMES.test(name) || name.startsWith(".")) continue;
     if (await beginsWith(path, name.startsWith("update_") ? OBSERVED : OBSERVED_INDEX)) continue;
     return { key, path, reason: "no file of an observe directory" };
+  }
+  return null;
+}
+
+/** Recordings are compressed with gzip, whose files begin with these bytes. */
+const GZIP = [0x1f, 0x8b];
+
+async function foreignRecordingIn(directory: string): Promise<ForeignFile | null> {
+  for (const { name } of await Array.fromAsync(Deno.readDir(directory)).catch(() => [])) {
+    const path = `${directory}/${name}`;
+    if (!RECORDING_NAMES.test(name) || name.startsWith(".") || await sizeOf(path) === 0) continue;
+    using file = await Deno.open(path, { read: true });
+    const bytes = new Uint8Array(GZIP.length);
+    await file.read(bytes);
+    if (GZIP.some((byte, i) => byte !== bytes[i])) {
+      return { key: "run.directory", path, reason: "no recording" };
+    }
   }
   return null;
 }

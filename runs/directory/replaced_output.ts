@@ -4,6 +4,7 @@
  */
 
 import { relative, resolve, sep } from "node:path";
+import { RECORDING_NAMES, RECORDINGS } from "../../agent/recording/recording_file.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { ignoreMissing, isPresent } from "../../core/files.ts";
@@ -27,6 +28,7 @@ export const OWN_ENTRIES = [
   "log.txt",
   "checkpoints",
   "trajectories",
+  RECORDINGS,
 ];
 
 /** Other entries while a run is working. */
@@ -40,7 +42,7 @@ const REMOVED = ".svc-removed";
 
 /** All names that a run uses in its directory. */
 export const RUN_NAMES =
-  /^((\.svc-partial-)?(run\.json|config\.toml)|events\.jsonl|log\.txt|checkpoints|trajectories|lock|workspaces|\.svc-(replaced|removed))$/;
+  /^((\.svc-partial-)?(run\.json|config\.toml)|events\.jsonl|log\.txt|checkpoints|trajectories|recordings|lock|workspaces|\.svc-(replaced|removed))$/;
 
 /** All names of a run in the folder of its checkpoints; those without `svc-` are also incomplete or replaced ones. */
 export const CHECKPOINT_NAMES =
@@ -198,7 +200,7 @@ export async function removeReplaced({ run, output, checkpoint, observe }: Resol
   for (const path of adapterFiles({ output })) {
     await Deno.remove(path).catch(ignoreMissing);
   }
-  const folders = [`${run.directory}/checkpoints`, `${run.directory}/trajectories`];
+  const folders = ["checkpoints", "trajectories", RECORDINGS].map((name) => `${run.directory}/${name}`);
   for (const place of [checkpoint?.directory, observe?.directory, ...folders]) {
     if (place !== undefined) await removeOwnFiles(place);
   }
@@ -223,7 +225,7 @@ async function returnForeignFiles(from: string, to: string): Promise<void> {
 async function removeOwnFiles(directory: string): Promise<void> {
   const entries = await Array.fromAsync(Deno.readDir(directory)).catch(() => []);
   for (const { name } of entries) {
-    if (CHECKPOINT_NAMES.test(name) || OBSERVE_NAMES.test(name)) {
+    if ([CHECKPOINT_NAMES, OBSERVE_NAMES, RECORDING_NAMES].some((names) => names.test(name))) {
       await Deno.remove(`${directory}/${name}`, { recursive: true });
     }
   }

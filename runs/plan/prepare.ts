@@ -11,7 +11,7 @@ import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { readAdapter } from "../../trainer/formats/adapter.ts";
 import type { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import type { Algorithm } from "../algorithms/algorithm.ts";
-import type { AlgorithmData, AlgorithmDefinition } from "../algorithms/definition.ts";
+import type { AlgorithmData, AlgorithmDefinition, ReadDataOptions } from "../algorithms/definition.ts";
 import { algorithmOf } from "../algorithms/registry.ts";
 import { clientFiles } from "../directory/client_files.ts";
 import { type Identity, identityOf, inputFingerprints } from "../directory/config_identity.ts";
@@ -38,6 +38,8 @@ export interface PreparedRun {
 export interface PrepareOptions {
   /** Whether a client of the server named the files: their paths must be real ones. Absent: false. */
   by_client?: boolean;
+  /** The folder of the recordings that the run replays. Absent: none. */
+  recordings?: string | undefined;
 }
 
 /** A configuration with the contents of its files. */
@@ -55,9 +57,13 @@ export interface ReadRun {
  * @param open Opens the model file.
  * @throws {ServiceError} Like {@link prepareRun}.
  */
-export async function readRun(loaded: LoadedConfig, open?: typeof openGgufHeader): Promise<ReadRun> {
+export async function readRun(
+  loaded: LoadedConfig,
+  open?: typeof openGgufHeader,
+  options: ReadDataOptions = {},
+): Promise<ReadRun> {
   const { written, definition, parts } = await readModel(loaded, open);
-  return { written, definition, parts, data: await definition.readData(written, parts) };
+  return { written, definition, parts, data: await definition.readData(written, parts, options) };
 }
 
 async function readModel(
@@ -110,11 +116,11 @@ const LOADED_INPUTS = [...MODEL_INPUTS, "lora.init_adapter"];
  */
 export async function prepareRun(
   loaded: LoadedConfig,
-  { by_client = false }: PrepareOptions = {},
+  { by_client = false, recordings }: PrepareOptions = {},
 ): Promise<PreparedRun> {
   const files = by_client ? await clientFiles(loaded.config) : [];
   return await withCheckedFiles(files, async () => {
-    const { written, definition, parts, data } = await readRun(loaded);
+    const { written, definition, parts, data } = await readRun(loaded, undefined, { recordings });
     const config = await withRealPaths(written, files), { key, path } = trainingData(config);
     return {
       config,

@@ -34,6 +34,7 @@ import { openWorkerSession, type Session } from "../session/session.ts";
 import type { ControlPort } from "./control.ts";
 import { endEvent } from "./end_event.ts";
 import { LiveRun } from "./live_run.ts";
+import { recordingsAt, replaySource } from "./replay.ts";
 import { Supervisor } from "./supervisor.ts";
 
 export interface StartRunOptions {
@@ -46,6 +47,8 @@ export interface StartRunOptions {
   checkpoint: string | null;
   /** Replace the output of an earlier run. */
   force: boolean;
+  /** The folder of a run whose recordings answer in place of tools, environments and graders. Absent: none. */
+  replay?: string;
   control?: ControlPort;
   /** The id of the run that a server has prepared in the directory. Absent: this process makes one. */
   adopt?: string;
@@ -72,13 +75,16 @@ export interface StartedRun {
  * first update. A new run then leaves no files.
  */
 export async function startRun(options: StartRunOptions): Promise<StartedRun> {
-  const { loaded, checkpoint: parent } = options;
-  const read: Place[] = parent === null
-    ? []
-    : [{ key: "--fork", path: resolve(parent), kind: "input_folder" }];
+  const { loaded, checkpoint: parent, replay: replayed } = options;
+  const recordings = replayed === undefined ? undefined : recordingsAt(replayed);
+  const read: Place[] = [
+    { key: "--fork", path: parent === null ? null : resolve(parent) },
+    { key: "--replay", path: recordings ?? null },
+  ].flatMap(({ key, path }) => path === null ? [] : [{ key, path, kind: "input_folder" as const }]);
   await refuseCollisions(loaded, read);
   // A server's run has the files that a client named.
-  const prepared = await prepareRun(loaded, { by_client: options.adopt !== undefined });
+  const prepared = await prepareRun(loaded, { by_client: options.adopt !== undefined, recordings });
+  const replay = replayed === undefined ? null : await replaySource(replayed, prepared);
   const { config, files } = prepared;
   await checkWritable(config);
   // A server's run fails with this when it begins: its client cannot change the server's variables.
@@ -97,7 +103,7 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
       // Workers may write only to the real folder.
       const workspaces = await Deno.realPath(folder);
       const readable = checkpoint ? [checkpoint] : [];
-      return openWorkerSession({ config, files, entry_url, workspaces, readable });
+      return openWorkerSession({ config, files, entry_url, workspaces, readable, replay });
     },
   });
 }

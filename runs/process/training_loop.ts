@@ -1,5 +1,6 @@
 /** The training loop: evaluate, write checkpoints, handle commands, update, until the run is finished or stopped. */
 
+import { rolloutName } from "../../agent/recording/tape.ts";
 import type { ScenarioFailure } from "../../agent/rollout/lost.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { EngineClient } from "../../trainer/protocol/client.ts";
@@ -217,10 +218,11 @@ export class TrainingLoop {
   }
 
   async #evaluate(): Promise<void> {
-    const { run: { activity }, algorithm, signal, now } = this.#options;
+    const { run: { activity, state }, algorithm, signal, now } = this.#options;
+    const tape = rolloutName("evaluation", state.update);
     const both = AbortSignal.any([signal, now]);
     try {
-      const result = await algorithm.evaluate({ adapter: POLICY, signal: both, activity });
+      const result = await algorithm.evaluate({ adapter: POLICY, tape, signal: both, activity });
       await this.#recordEvaluation(result);
     } catch (error) {
       if (isCancelled(error, both)) return;

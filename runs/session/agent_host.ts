@@ -4,6 +4,7 @@ import type { EnvironmentFactory } from "../../agent/environment/environment.ts"
 import type { Grader } from "../../agent/grading/grader.ts";
 import type { ChatFormat } from "../../agent/rollout/chat_format.ts";
 import type { RolloutSampling, RolloutSettings } from "../../agent/rollout/rollout_options.ts";
+import type { RolloutTape, Tapes } from "../../agent/recording/tape.ts";
 import { rolloutProgress } from "../../agent/rollout/scheduler.ts";
 import { generateTurn } from "../../agent/rollout/turn_generation.ts";
 import type { Group } from "../../agent/trajectory/group.ts";
@@ -26,6 +27,8 @@ export interface RolloutRequest {
   sampling: RolloutSampling;
   /** The engine's name of the policy; null for the base model. */
   adapter: string | null;
+  /** Its name among the run's recordings, by `rolloutName`. Absent: it is not recorded, and not replayed. */
+  tape?: string;
 }
 
 export interface GenerateRequest {
@@ -75,6 +78,8 @@ export interface AgentHostOptions {
   environment: EnvironmentFactory | null;
   /** In the order in which they are called. Evaluations call only those that grade evaluations. */
   graders: readonly Grader[];
+  /** Records or replays the rollouts that have a name; absent: no rollout. */
+  tapes?: Tapes | null;
   clock: Clock;
 }
 
@@ -97,15 +102,23 @@ export function rolloutSettings(agent: ResolvedAgent): RolloutSettings {
 export function createAgentHost(options: AgentHostOptions): AgentHost {
   return {
     async *rollout(request, signal) {
-      const groups: Group[] = [];
-      for await (const item of progressOf(options, request, signal)) {
-        if ("group" in item) groups.push(item.group);
-        else yield item.ended;
+      const { tapes = null } = options, { tape: name } = request;
+      const tape = tapes && name !== undefined ? await tapes.open(name) : null;
+      try {
+        const groups: Group[] = [];
+        for await (const item of progressOf(options, { request, tape, signal })) {
+          if ("group" in item) groups.push(item.group);
+          else yield item.ended;
+        }
+        await tape?.end(null);
+        return groups;
+      } catch (error) {
+        await tape?.end(error);
+        throw error;
       }
-      return groups;
     },
     async *groups(request, signal) {
-      for await (const item of progressOf(options, request, signal)) {
+      for await (const item of progressOf(options, { request, tape: null, signal })) {
         yield "group" in item ? item.group : item.ended;
       }
       return null;
@@ -121,21 +134,25 @@ export function createAgentHost(options: AgentHostOptions): AgentHost {
   };
 }
 
-/** Starts the graders, then the rollouts. */
+/** Starts the graders, then the rollouts, whose world goes through the tape. */
 async function* progressOf(
-  options: AgentHostOptions,
-  request: RolloutRequest,
-  signal: AbortSignal,
+  { settings, engine, chat, environment, graders, clock }: AgentHostOptions,
+  { request, tape, signal }: { request: RolloutRequest; tape: RolloutTape | null; signal: AbortSignal },
 ): ReturnType<typeof rolloutProgress> {
-  const { settings, engine, chat, environment, clock } = options;
   if (!environment || !settings) {
     throw new ServiceError("conflict", "Cannot roll out: the run has no [agent]");
   }
-  const graders = request.sampling.domain === "evaluation"
-    ? options.graders.filter(({ grades_evaluations }) => grades_evaluations)
-    : options.graders;
-  await Promise.all(graders.map((grader) => grader.start?.(signal)));
-  yield* rolloutProgress({ ...request, settings, engine, chat, environment, graders, clock, signal });
+  const asked = request.sampling.domain === "evaluation"
+    ? graders.filter(({ grades_evaluations }) => grades_evaluations)
+    : graders;
+  const own = { environment, graders: asked }, world = tape?.wrap(own) ?? own;
+  await Promise.all(world.graders.map((grader) => grader.start?.(signal)));
+  yield* rolloutProgress({
+    ...request,
+    ...world,
+    ...{ settings, engine, chat, clock, limits: tape?.limits },
+    signal: tape ? AbortSignal.any([signal, tape.departed]) : signal,
+  });
 }
 
 async function generate(

@@ -1,6 +1,11 @@
 /** The agent worker: rollouts, tools and environments, called over a port. */
 
+import { join } from "node:path";
 import { type ConfiguredWorld, configuredWorld } from "../../agent/configured.ts";
+import { recordingTapes } from "../../agent/recording/recorder.ts";
+import { RECORDINGS } from "../../agent/recording/recording_file.ts";
+import { type ReplaySource, replayTapes } from "../../agent/recording/replayer.ts";
+import type { Tapes } from "../../agent/recording/tape.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { templateVariables } from "../../config/check/own_section.ts";
 import { AsyncQueue } from "../../core/async_queue.ts";
@@ -18,6 +23,8 @@ export interface AgentStart {
   files: readonly CheckedFile[];
   /** The folder for workspaces. */
   workspaces: string;
+  /** The recording that the run replays; absent: none. */
+  replay?: ReplaySource | null;
 }
 
 /**
@@ -50,7 +57,7 @@ export function serveAgent(port: RpcPort, start: AgentStart, engine: MessagePort
 }
 
 async function openHost(
-  { config, files, workspaces }: AgentStart,
+  { config, files, workspaces, replay = null }: AgentStart,
   engine: EngineClient,
 ): Promise<{ host: AgentHost; world: ConfiguredWorld | null }> {
   const variables = templateVariables(config);
@@ -65,10 +72,20 @@ async function openHost(
     max_context: config.training.ctx,
     environment: world?.environments ?? null,
     graders: world?.graders ?? [],
+    tapes: tapesOf(config, replay),
     clock,
   });
   return { host, world };
 }
+
+/** Replays the recording, or records where the configuration says so. */
+function tapesOf({ run }: ResolvedConfig, replay: ReplaySource | null): Tapes | null {
+  if (replay) return replayTapes(replay);
+  return run.record ? recordingTapes(recordingsOf(run.directory)) : null;
+}
+
+/** The folder of recordings in a run's folder. */
+export const recordingsOf = (directory: string) => join(directory, RECORDINGS);
 
 /** A notice from the worker: what a program of a grader said. */
 interface MessageNotice {

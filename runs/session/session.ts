@@ -2,6 +2,7 @@
 
 import { dirname } from "node:path";
 import { worldPermissions } from "../../agent/configured.ts";
+import type { ReplaySource } from "../../agent/recording/replayer.ts";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { deviceFolder } from "../../core/device_lock.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -24,7 +25,7 @@ import type {
   ModelFacts,
 } from "../../trainer/protocol/protocol.ts";
 import type { AgentHost } from "./agent_host.ts";
-import { agentClient, type AgentStart, serveAgent } from "./agent_worker.ts";
+import { agentClient, type AgentStart, recordingsOf, serveAgent } from "./agent_worker.ts";
 import { acceptPorts, startEngine, startWorker, workerName } from "./workers.ts";
 
 /** The workers of a run: the engine, and the host of its rollouts. */
@@ -135,6 +136,8 @@ export interface WorkerSessionOptions {
   workspaces: string;
   /** Files and folders that the engine reads besides those of the configuration. */
   readable: string[];
+  /** The recording that the run replays. Absent: none. */
+  replay?: ReplaySource | null;
 }
 
 /**
@@ -154,11 +157,14 @@ export interface WorkerSessionOptions {
  * ```
  */
 export function openWorkerSession(options: WorkerSessionOptions): Session {
-  const { config, files, entry_url, workspaces, readable } = options;
+  const { config, files, entry_url, workspaces, readable, replay = null } = options;
   const permissions = enginePermissions(config.model.webgpu, engineFiles(config, readable));
   const engine = startEngine({ entry_url, permissions });
-  const agent_worker = startWorker("agent", { entry_url, permissions: agentPermissions(config, workspaces) });
-  const start: AgentStart = { config, files, workspaces };
+  const agent_worker = startWorker("agent", {
+    entry_url,
+    permissions: agentPermissions(config, { workspaces, replay }),
+  });
+  const start: AgentStart = { config, files, workspaces, replay };
   const port = agent_worker.connect(start, [engine.port()]);
   const { host, client, messages } = agentClient(port);
   agent_worker.failed.then((error) => client.fail(error));
@@ -199,11 +205,20 @@ function engineFiles(config: ResolvedConfig, readable: string[]): PermissionNeed
   return { read, write: written };
 }
 
-/** The agent's permissions: to read the model's file and `chat_template`, and those of the configured world. */
-function agentPermissions(config: ResolvedConfig, workspaces: string): Deno.PermissionOptionsObject {
-  const { path, chat_template } = config.model;
+/**
+ * The agent's permissions: to read the model's file and `chat_template`, those of the configured world, and to write
+ * recordings. A replay has no world: it reads the recordings.
+ */
+export function agentPermissions(
+  config: ResolvedConfig,
+  { workspaces, replay }: { workspaces: string; replay: ReplaySource | null },
+): Deno.PermissionOptionsObject {
+  const { model: { path, chat_template }, run } = config;
   const read = chat_template === undefined ? [path] : [path, chat_template];
-  return permissionsFor([{ read }, ...worldPermissions(config, { workspaces })]);
+  if (replay) return permissionsFor([{ read: [...read, replay.folder] }]);
+  const folder = [recordingsOf(run.directory)],
+    recordings = run.record ? [{ read: folder, write: folder }] : [];
+  return permissionsFor([{ read }, ...worldPermissions(config, { workspaces }), ...recordings]);
 }
 
 /**

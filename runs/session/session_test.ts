@@ -8,7 +8,13 @@ import { fixturePath } from "../../tests/fixture.ts";
 import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
 import { agentClient, serveAgent } from "./agent_worker.ts";
-import { enginePermissions, loadRequest, openWorkerSession, softwareWarning } from "./session.ts";
+import {
+  agentPermissions,
+  enginePermissions,
+  loadRequest,
+  openWorkerSession,
+  softwareWarning,
+} from "./session.ts";
 
 Deno.test("the cache fits all rollouts and requests at full length, and one more prompt of each; without rollouts one request", () => {
   const config = testConfig("/nowhere");
@@ -50,6 +56,21 @@ Deno.test("an engine may do what its WebGPU needs, besides its files, and nothin
   assert.deepEqual(rightsOf("deno"), { ...nothing, env: true, read: ["/model"] });
   // The first of the build.
   assert.deepEqual(rightsOf("auto"), dawn);
+});
+
+Deno.test("a run writes its recordings, and a replay may only read them, whatever its world needs", () => {
+  const config = testConfig("/root_of_test"), model = config.model.path;
+  const rightsOf = (folder: string | null) => {
+    const replay = folder === null ? null : { folder, departures: "end_run" as const };
+    const { read, write, run, net } = agentPermissions(config, { workspaces: "/w", replay });
+    return { read, write, run, net };
+  };
+  assert.deepEqual(rightsOf(null), { read: true, write: ["/w"], run: true, net: false });
+  assert.deepEqual(rightsOf("/r"), { read: [model, "/r"], write: false, run: false, net: false });
+  config.run.record = true;
+  const recordings = `${config.run.directory}/recordings`;
+  assert.deepEqual(rightsOf(null).write, ["/w", recordings]);
+  assert.deepEqual(rightsOf("/r").write, false, "a replay is not recorded");
 });
 
 Deno.test('a software adapter is worth a warning where "auto" chose it', () => {

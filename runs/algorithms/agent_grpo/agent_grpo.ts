@@ -2,6 +2,7 @@
 
 import { finishGroups } from "../../../agent/rollout/finish_groups.ts";
 import { brokenBy, firstFailures, lostReasons } from "../../../agent/rollout/lost.ts";
+import { rolloutName } from "../../../agent/recording/tape.ts";
 import { rolloutMetrics } from "../../../agent/rollout/metrics.ts";
 import { earnedReward, passed } from "../../../agent/rollout/reward.ts";
 import {
@@ -147,7 +148,10 @@ export class AgentGrpo implements Algorithm {
     const progress = { phase: "rollouts" as const, update, updates: this.updates };
     const total = scenarios.length * group_size;
     return followRollouts(
-      agent.rollout({ update, scenarios, group_size, concurrent_rollouts, sampling, adapter }, signal),
+      agent.rollout({
+        ...{ update, scenarios, group_size, concurrent_rollouts, sampling, adapter },
+        tape: rolloutName("update", update),
+      }, signal),
       (done) => activity?.show({ ...progress, done, total }),
     );
   }

@@ -33,8 +33,8 @@ export const agentGrpo: AlgorithmDefinition = {
     return [{ adapter: REFERENCE, source: { type: "file", path: lora.init_adapter! } }];
   },
   measureUpdate: measureAgentUpdate,
-  async readData(written, parts) {
-    const data = await readScenarioData(written, parts);
+  async readData(written, parts, options) {
+    const data = await readScenarioData(written, parts, options);
     return {
       warnings: agentWarnings(written, parts.probe),
       schedule: ({ agent }) => {

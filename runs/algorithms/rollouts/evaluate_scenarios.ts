@@ -33,6 +33,7 @@ export async function evaluateScenarios(options: EvaluateScenariosOptions): Prom
     concurrent_rollouts,
     sampling: { domain: "evaluation", seed, temperature },
     adapter,
+    ...(options.tape !== undefined && { tape: options.tape }),
   }, signal);
   const show = (done: number) => activity?.show({ phase: "evaluation", done, total });
   const groups = await followRollouts(rollouts, show);

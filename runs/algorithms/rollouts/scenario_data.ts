@@ -2,11 +2,13 @@
 
 import { type BuiltToolHost, type ConfiguredWorld, configuredWorld } from "../../../agent/configured.ts";
 import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
+import { withRecordedTools } from "../../../agent/recording/prepared_replay.ts";
 import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import { systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../../../data/scenario.ts";
 import type { ModelParts } from "../../session/model_parts.ts";
+import type { ReadDataOptions } from "../definition.ts";
 import { atKey } from "../at_key.ts";
 import { checkTemplate } from "./template_check.ts";
 
@@ -22,19 +24,23 @@ export interface ScenarioData {
 /**
  * Reads the scenarios of training and evaluation.
  *
- * @param tool_hosts As for {@link configuredWorld}.
+ * @param options.tool_hosts As for {@link configuredWorld}.
+ * @param options.recordings The folder of the recordings that the run replays: tools are the recorded ones.
  * @throws {ServiceError} `config_invalid` for too few, `data_invalid` or `not_built` with file and line,
  * `template_failed`; `environment_failed` for a tool host that cannot list its tools.
  */
 export async function readScenarioData(
   config: ResolvedConfig,
   parts: ModelParts,
-  tool_hosts?: readonly BuiltToolHost[],
+  { recordings, tool_hosts }: ReadDataOptions & { tool_hosts?: readonly BuiltToolHost[] } = {},
 ): Promise<ScenarioData> {
   const options = { clock: systemClock, workspaces: config.run.directory };
   const world = configuredWorld(config, options, tool_hosts)!;
   try {
-    return await readChecked(config, { parts, world });
+    const environments = recordings === undefined
+      ? world.environments
+      : await withRecordedTools(world.environments, recordings);
+    return await readChecked(config, { parts, world: { ...world, environments } });
   } finally {
     await world.close();
   }

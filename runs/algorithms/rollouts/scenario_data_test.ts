@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { writeRecording } from "../../../agent/recording/recording_file.ts";
 import type { BuiltToolHost } from "../../../agent/configured.ts";
 import { fakeTool, fakeToolHost, type FakeToolHostOptions } from "../../../agent/tools/tool_host_fake.ts";
 import { fixturePath } from "../../../tests/fixture.ts";
@@ -25,7 +26,7 @@ function readWith(options: FakeToolHostOptions) {
     const config = testConfig(root);
     config.model.path = path;
     await Deno.writeTextFile(config.agent!.scenarios, ["a", "b"].map(task).join("\n"));
-    return await readScenarioData(config, await loadModelParts(config.model, {}), [kind]);
+    return await readScenarioData(config, await loadModelParts(config.model, {}), { tool_hosts: [kind] });
   });
   return { host, data };
 }
@@ -55,4 +56,25 @@ Deno.test("a second host that cannot list its tools is named, not a scenario", a
     message: "Cannot list the tools of the host clock: exit status 3",
   });
   assert.equal(host.count.left, 1);
+});
+
+Deno.test("a replay takes the tools from its recordings and asks no host", async () => {
+  await withFolder(async (root) => {
+    const config = testConfig(root), host = fakeToolHost();
+    config.model.path = path;
+    await Deno.writeTextFile(config.agent!.scenarios, ["a", "b"].map(task).join("\n"));
+    const kind: BuiltToolHost = {
+      ...{ applies: () => true, open: () => [host], needs: () => ({}), listing_needs: () => ({}) },
+    };
+    const parts = await loadModelParts(config.model, {}), recordings = `${root}/recordings`;
+    const read = () => readScenarioData(config, parts, { tool_hosts: [kind], recordings });
+    await assert.rejects(read(), { code: "path_not_found" });
+    const answer = { name: "files", version: "1", tools: [fakeTool("other")] };
+    const catalogs = [{ scenarios: ["a"], answer }];
+    await writeRecording(recordings, { format: 1, rollout: "update_000001", complete: true, catalogs }, []);
+    assert.deepEqual((await read()).scenarios.map(({ id }) => id), ["a", "b"]);
+    assert.deepEqual([host.count.listed, host.count.opened], [0, 0]);
+    await Deno.writeTextFile(`${recordings}/update_000002.jsonl.gz`, "");
+    await assert.rejects(read(), { code: "format_invalid", message: /update_000002\.jsonl\.gz: line 1/ });
+  });
 });

@@ -188,8 +188,9 @@ class HostedAttempt {
   }
 
   async #open(): Promise<Environment | null> {
-    const { scenario, member, all: { options: { environment, seed, clock, signal } } } = this.attempt;
-    const own = rngKey(seed, "environment", 0, scenario.id, member)[0];
+    const { scenario, all: { options: { environment, seed, clock, signal } } } = this.attempt;
+    // All attempts at a scenario start equal.
+    const own = rngKey(seed, "environment", 0, scenario.id)[0];
     let opening: Promise<Environment> | null = null;
     try {
       return await boundary({ name: "environment", clock, signal, timeout_ms: null }, (inner) => {

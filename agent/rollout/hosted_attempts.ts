@@ -26,7 +26,7 @@ import type { Group } from "../trajectory/group.ts";
 import { isComplete, isFailed, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
 import { CLOSE_TIMEOUT_MS, NO_CALL_MESSAGE } from "./episode.ts";
 import type { RolloutSettings } from "./rollout_options.ts";
-import { promptMessages } from "./prompts.ts";
+import { promptMessages, withObservation } from "./prompts.ts";
 import { answerCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
 
 /** Failed requests in a row, over all attempts, after which the others are not made. */
@@ -174,6 +174,8 @@ class HostedAttempt {
     const { trajectory } = this, { clock, signal } = this.attempt.all.options;
     const environment = await this.#open();
     if (environment === null) return;
+    const { observation = null } = environment;
+    if (observation !== null) trajectory.messages = withObservation(trajectory.messages, observation);
     try {
       trajectory.stop_reason = await this.#play(environment);
       if (isComplete(trajectory.stop_reason)) await this.#inspect(environment, graders);

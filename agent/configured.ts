@@ -2,6 +2,7 @@
  * Builds what a configuration asks of this room. No other file knows all kinds of environments, tool hosts and graders.
  */
 
+import { tmpdir } from "node:os";
 import type { AgentConfig, EnvironmentConfig } from "../config/schema.ts";
 import { findNotBuilt } from "../config/check/not_built.ts";
 import type { BuiltEnvironmentType } from "../config/environments.ts";
@@ -23,6 +24,7 @@ import { configuredJudge } from "./judge/configured_judge.ts";
 import { judgeGrader } from "./judge/judge_grader.ts";
 import { rewardGrader } from "./grading/reward_grader.ts";
 import { RewardProgram } from "./grading/reward_program.ts";
+import { hasMcpServers, mcpHosts, mcpNeeds } from "./mcp/mcp_hosts.ts";
 import type { ToolHostFactory } from "./tools/tool_host.ts";
 import { configuredToolsets } from "./tools/toolsets.ts";
 
@@ -31,7 +33,7 @@ export interface ConfiguredWorld {
   environments: EnvironmentFactory;
   /** In order: the first that grades a group is its only source of rewards. */
   graders: readonly Grader[];
-  /** Messages of environments and of graders' programs, for the run's log; ends when the world closes. */
+  /** Messages of environments, tool hosts and graders' programs, for the run's log; ends when the world closes. */
   messages: AsyncIterable<string>;
   /** Releases what the attempts share. Never throws; a second call does nothing. */
   close(): Promise<void>;
@@ -99,7 +101,7 @@ export function configuredWorld(
     environments: agent.environment
       ? environmentOf(agent.environment).open(agent.environment, { ...options, messages })
       : null,
-    hosts: hostsOf(agent, tool_hosts).flatMap((kind) => kind.open(agent, options)),
+    hosts: hostsOf(agent, tool_hosts).flatMap((kind) => kind.open(agent, { ...options, messages })),
     graders: opened.map(({ grader }) => grader),
     clock: options.clock,
     programs: {
@@ -233,16 +235,32 @@ function environmentOf({ type }: EnvironmentConfig): BuiltEnvironment {
 export interface BuiltToolHost {
   /** Whether the section asks for hosts of this kind. Only then the other methods are called. */
   applies(agent: AgentConfig): boolean;
-  /** Makes the hosts; they start with their first use. */
-  open(agent: AgentConfig, options: WorldOptions): readonly ToolHostFactory[];
+  /**
+   * Makes the hosts; they start with their first use.
+   *
+   * @throws {ServiceError} `config_invalid`.
+   */
+  open(
+    agent: AgentConfig,
+    options: WorldOptions & { messages: AsyncQueue<string> },
+  ): readonly ToolHostFactory[];
   /** The permissions that attempts need. */
   needs(agent: AgentConfig, options: { workspaces: string }): PermissionNeeds;
   /** The permissions that listing its tools needs. */
   listing_needs(agent: AgentConfig): PermissionNeeds;
 }
 
-/** The kinds of tool hosts, in the order of their tools after those of the environment. This build has none. */
-const BUILT_TOOL_HOSTS: readonly BuiltToolHost[] = [];
+/** The kinds of tool hosts, in the order of their tools after those of the environment. */
+const BUILT_TOOL_HOSTS: readonly BuiltToolHost[] = [
+  {
+    applies: hasMcpServers,
+    open: (agent, { messages, ...options }) =>
+      mcpHosts(agent, { ...options, report: (message) => messages.push(message) }),
+    needs: (agent, { workspaces }) => mcpNeeds(agent, [workspaces]),
+    // A plan lists tools before its run has a folder.
+    listing_needs: (agent) => mcpNeeds(agent, [tmpdir()]),
+  },
+];
 
 function hostsOf(agent: AgentConfig, kinds: readonly BuiltToolHost[]): BuiltToolHost[] {
   return kinds.filter((kind) => kind.applies(agent));

@@ -146,6 +146,26 @@ Deno.test("to list tools needs what the hosts of a section need for it, and noth
   assert.deepEqual(listingPermissions({}, [SESSIONS]), []);
 });
 
+Deno.test("MCP servers may be reached or run, and read the variables that they name", () => {
+  const remote = { name: "web", url: "https://mcp.example/x", headers: { authorization: "Bearer ${KEY}" } };
+  const needsOf = (...mcp_servers: object[]) => {
+    const agent = { mcp_servers } as unknown as AgentConfig;
+    return permissionsFor(worldPermissions({ agent }, { workspaces: "/w" }));
+  };
+  const { net, env, run, read, write } = needsOf(remote, { name: "b", url: "http://[::1]:81/" });
+  assert.deepEqual([net, env, run, read, write], [
+    ["mcp.example:443", "[::1]:81"],
+    ["KEY"],
+    false,
+    false,
+    false,
+  ]);
+  const local = needsOf(remote, { name: "files", command: ["files"], env: { ROOT: "/srv" } });
+  assert.deepEqual([local.net, local.run, local.read, local.write], [["mcp.example:443"], true, true, [
+    "/w",
+  ]]);
+});
+
 Deno.test("an environment is made or refused as the list of built parts says", () => {
   for (const type of ENVIRONMENT_TYPES) {
     const { missing_part: part } = ENVIRONMENT_KINDS[type];
@@ -161,7 +181,6 @@ Deno.test("an environment is made or refused as the list of built parts says", (
 Deno.test("graders and tool hosts that are not built are refused by name, with and without an environment", () => {
   const parts: [object, string][] = [
     [{ judge: { type: "local" } }, 'agent.judge.type = "local": the judge in the run\'s own model'],
-    [{ mcp_servers: [{ name: "x", command: ["x"] }] }, "agent.mcp_servers: the MCP client"],
   ];
   for (const [section, name] of parts) {
     for (const environment of [{}, { environment: environmentOf("local") }]) {

@@ -4,7 +4,8 @@ import type { Command } from "commander";
 import { findIsolation } from "../agent/environment/bubblewrap.ts";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { isolationText } from "../agent/environment/local.ts";
-import { ENVIRONMENT_KINDS } from "../config/environments.ts";
+import { HAS_MCP } from "../config/check/built.ts";
+import { ENVIRONMENT_KINDS, missingPart } from "../config/environments.ts";
 import type { DeviceFacts } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
@@ -18,7 +19,8 @@ import { printRows, type Row, styled } from "./terminal.ts";
 /** Programs that parts of svc need, with their use. */
 const PROGRAMS: readonly [name: string, use: string][] = [
   ["sh", "scenarios' setup lines and checks"],
-  ...Object.entries(ENVIRONMENT_KINDS).flatMap(([type, { programs, missing_part }]) => {
+  ...Object.entries(ENVIRONMENT_KINDS).flatMap(([type, kind]) => {
+    const { programs } = kind, missing_part = missingPart(kind);
     const use = missing_part === null
       ? `environments of type ${JSON.stringify(type)}`
       : `${missing_part}, which is not in this build`;
@@ -78,6 +80,7 @@ async function machineRows(): Promise<Row[]> {
     rows.push([name, await findProgram(name) ?? `not found (used by ${use})`]);
   }
   rows.push(["local sandbox", isolationText(await findIsolation())]);
+  rows.push(["MCP servers", HAS_MCP ? "as tools, local and remote" : "not in this build (mcp)"]);
   rows.push(["processes that commands leave", leftoversFact(await canFindLeftovers())]);
   return rows;
 }

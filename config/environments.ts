@@ -1,5 +1,6 @@
 /** The types of environments: their keys, rules and programs. A new type has an entry here. */
 
+import { isLeftOut } from "../core/version.ts";
 import type { EnvironmentConfig } from "./schema.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "./sections/environment.ts";
 
@@ -86,7 +87,12 @@ function addressProblem(base_url: string): string | null {
 /** All types of environments. */
 export const ENVIRONMENT_KINDS: Readonly<Record<EnvironmentType, EnvironmentKind>> = KINDS;
 
-/** The types that this build has. */
+/** The part that this build lacks for a type of environments; null when it has all. */
+export function missingPart({ missing_part, feature }: EnvironmentKind): string | null {
+  return missing_part ?? (feature !== null && isLeftOut(feature) ? `the part ${feature}` : null);
+}
+
+/** The types that this program has, unless a build was made without them. */
 export type BuiltEnvironmentType = {
   [T in EnvironmentType]: typeof KINDS[T]["missing_part"] extends null ? T : never;
 }[EnvironmentType];

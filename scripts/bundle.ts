@@ -8,7 +8,7 @@ import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { BUNDLE_FLAGS, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
-import type { Build } from "../core/version.ts";
+import { type Build, OPTIONAL_PARTS, type OptionalPart } from "../core/version.ts";
 import { type BundledPackage, licensesText } from "./licenses.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -45,18 +45,38 @@ async function registriesFolder(): Promise<string> {
   return npmCache;
 }
 
-/** A package's name, version and folder, of a path `npm/<name>/<version>/…`; null for the program's own files. */
+/** A package's name, version and folder, of a path `npm/<name>/<version>/…`; null for the program's own files, and for
+ * sources that a package's own map places beside its folder. */
 function packageOf(source: string, folder: string): BundledPackage | null {
-  const [, name, version] = /^npm\/((?:@[^/]+\/)?[^/]+)\/([^/]+)\//.exec(source) ?? [];
+  const [, name, version] = /^npm\/((?:@[^/]+\/)?[^/]+)\/(\d[^/]*)\//.exec(source) ?? [];
   return name === undefined ? null : { name, version: version!, folder: join(folder, name, version!) };
 }
 
+/** Packages that only an optional part uses. A build without the part leaves them out. */
+const PACKAGES_OF: Readonly<Record<OptionalPart, readonly string[]>> = {
+  mcp: ["@modelcontextprotocol/client"],
+  containers: [],
+  ui: [],
+};
+
+/** Parts by the text of `--without`: names with commas. @throws When a name is none of a part. */
+export function partsOf(text: string): OptionalPart[] {
+  const names = text.split(",").map((name) => name.trim()).filter((name) => name !== "");
+  return names.map((name) => {
+    const part = OPTIONAL_PARTS.find((known) => known === name);
+    if (part) return part;
+    throw new Error(`Cannot leave out ${JSON.stringify(name)}: the parts are ${OPTIONAL_PARTS.join(", ")}`);
+  });
+}
+
 /** Bundles `cli.ts`. */
-async function bundleProgram(): Promise<Bundle> {
+async function bundleProgram(without: readonly OptionalPart[]): Promise<Bundle> {
   const folder = await Deno.makeTempDir(), registries = await registriesFolder();
   try {
     const file = join(folder, "svc.js");
-    await output(Deno.execPath(), ["bundle", "--quiet", "--sourcemap=external", "--output", file, "cli.ts"]);
+    const external = without.flatMap((part) => PACKAGES_OF[part]).map((name) => `--external=${name}`);
+    const flags = ["--quiet", "--sourcemap=external", ...external, "--output", file];
+    await output(Deno.execPath(), ["bundle", ...flags, "cli.ts"]);
     const map: { sources: string[] } = JSON.parse(await Deno.readTextFile(`${file}.map`));
     const paths = map.sources.map((source) => join(folder, source));
     // All packages come from one registry; what it is called is the machine's affair.
@@ -65,7 +85,7 @@ async function bundleProgram(): Promise<Bundle> {
     const packages_folder = join(registries, registry ?? "");
     // The bundler names modules by their paths from the root, which differ between machines for packages.
     const named = (await Deno.readTextFile(file)).replaceAll(relative(ROOT, packages_folder), "npm");
-    const build: Build = { commit: await currentCommit() };
+    const build: Build = { commit: await currentCommit(), ...(without.length > 0 && { without }) };
     const text = named.replace(/^#!.*/, `globalThis.SVC_BUILD = ${JSON.stringify(build)};`);
     const sources = paths.map((path) => {
       const inside = relative(packages_folder, path);
@@ -122,9 +142,13 @@ function windowsLauncher(program: string, args: string, deno_version: string): s
   return lines.map((line) => `${line}\r\n`).join("");
 }
 
-/** Writes the program and its launchers to a folder, which is made if needed. */
-export async function writeProgram(folder: string): Promise<Bundle> {
-  const bundle = await bundleProgram();
+/**
+ * Writes the program and its launchers to a folder, which is made if needed.
+ *
+ * @param without The parts to leave out: configurations that need one are refused when they are loaded.
+ */
+export async function writeProgram(folder: string, without: readonly OptionalPart[] = []): Promise<Bundle> {
+  const bundle = await bundleProgram(without);
   const deno_version = (await Deno.readTextFile(join(ROOT, ".deno-version"))).trim();
   const files: [name: string, text: string, mode: number][] = [
     ["svc.js", bundle.text, 0o644],
@@ -145,8 +169,13 @@ export async function writeProgram(folder: string): Promise<Bundle> {
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { out: { type: "string", default: join(ROOT, "dist") } } });
-  const { text, packages } = await writeProgram(values.out);
+  const { values } = parseArgs({
+    options: {
+      out: { type: "string", default: join(ROOT, "dist") },
+      without: { type: "string", default: "" },
+    },
+  });
+  const { text, packages } = await writeProgram(values.out, partsOf(values.without));
   const names = packages.map(({ name, version }) => `${name} ${version}`).join(", ");
   console.log(`wrote ${values.out}: svc.js has ${text.length} characters and contains ${names}`);
 }

@@ -1,13 +1,14 @@
 /**
  * Compiles the bundled program, which it writes to `dist/`, and Deno's runtime to one binary. The runtime is `denort`,
- * which Deno downloads, or the file that the environment variable `DENORT_BIN` names.
+ * which Deno downloads, or the file that the environment variable `DENORT_BIN` names. `--without mcp,containers,ui` leaves
+ * parts out.
  */
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { BUNDLE_FLAGS, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
-import { writeProgram } from "./bundle.ts";
+import { partsOf, writeProgram } from "./bundle.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -18,8 +19,13 @@ export function compileArguments(script: string, binary: string): string[] {
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { out: { type: "string", default: join(ROOT, "svc") } } });
-  await writeProgram(join(ROOT, "dist"));
+  const { values } = parseArgs({
+    options: {
+      out: { type: "string", default: join(ROOT, "svc") },
+      without: { type: "string", default: "" },
+    },
+  });
+  await writeProgram(join(ROOT, "dist"), partsOf(values.without));
   const args = compileArguments(join(ROOT, "dist", "svc.js"), values.out);
   const { success } = await new Deno.Command(Deno.execPath(), { args }).spawn().status;
   if (!success) {

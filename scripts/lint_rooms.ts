@@ -79,6 +79,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "trajectory",
     "tools",
     "environment",
+    "mcp",
     "grading",
     "judge",
     "recording",

@@ -81,7 +81,7 @@ Deno.test("capabilities has the contract's fields, and devices are probed once",
     ui: false,
     auth: true,
     serving_enabled: false,
-    mcp: false,
+    mcp: true,
     containers: false,
   });
   assert.deepEqual(json.environments, {

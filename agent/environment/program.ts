@@ -23,11 +23,11 @@ export interface ProgramOptions {
   cwd: string;
   /** Its HOME, by which all of its processes are found later; a real path. */
   home: string;
+  /** Variables besides those of every program, or in place of them; `PATH` is also where the program is looked for. */
+  env?: Readonly<Record<string, string>>;
   stdin: "null" | "piped";
   /** Folders to search after the usual ones. */
   folders?: readonly string[];
-  /** Further environment variables. */
-  env?: Readonly<Record<string, string>>;
   /** A program with its arguments that starts the program, such as a sandbox. */
   launcher?: readonly string[];
 }
@@ -41,7 +41,7 @@ export interface ProgramOptions {
 export async function startProgram(
   { argv, name, cwd, home, stdin, folders = [], env = {}, launcher = [] }: ProgramOptions,
 ): Promise<Deno.ChildProcess> {
-  const search = [...SEARCH_PATH.split(":"), ...folders];
+  const search = [...(env.PATH ?? SEARCH_PATH).split(":"), ...folders];
   await checkProgram(argv[0]!, { name, cwd, search });
   const [program, ...args] = [...await deathSignalPrefix(), ...launcher, ...argv];
   try {
@@ -49,7 +49,7 @@ export async function startProgram(
       args,
       cwd,
       clearEnv: true,
-      env: { ...env, PATH: search.join(":"), HOME: home, LANG: "C.UTF-8", LC_ALL: "C.UTF-8" },
+      env: { HOME: home, LANG: "C.UTF-8", LC_ALL: "C.UTF-8", ...env, PATH: search.join(":") },
       stdin,
       stdout: "piped",
       stderr: "piped",

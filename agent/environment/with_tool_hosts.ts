@@ -6,6 +6,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import {
   combineTools,
+  type HostOfTools,
   routeCalls,
   type ToolCatalog,
   type ToolHost,
@@ -27,7 +28,7 @@ interface ListedHost {
  * The same environments with the tools of `hosts` after their own in every catalogue. A call goes to the host that has
  * its tool. Hosts are listed once, so that the tools of a run do not change. An attempt opens all hosts or none.
  *
- * The catalogue of a scenario is refused with `config_invalid` when two tools have one name, and with
+ * The catalogue of a scenario is refused with `config_invalid` when two tools have one name, prefixes included, and with
  * `environment_failed` when a host cannot list its tools within {@link LIST_TIMEOUT_MS}.
  */
 export function withToolHosts(
@@ -72,18 +73,18 @@ class HostedEnvironments implements EnvironmentFactory {
 
   async open(scenario: Scenario, options: OpenOptions): Promise<Environment> {
     const { signal } = options;
-    const { tools } = await this.#environments.catalog(scenario, signal);
+    const { tools: own } = await this.#environments.catalog(scenario, signal);
     const listed = await this.#list(signal);
-    const opened: { tools: readonly ToolFunction[]; host: ToolHost }[] = [];
+    const opened: HostOfTools[] = [];
     const close = once(() => closeAll(opened.map(({ host }) => host)));
     try {
       for (const { factory, tools } of listed) {
         const opening = attempt(`open ${factory.name}`, () => factory.open(signal));
-        opened.push({ tools, host: await openedInTime(opening, signal) });
+        opened.push({ prefix: factory.prefix, tools, host: await openedInTime(opening, signal) });
       }
       // The environment opens last, because a place for it may be scarce.
       const environment = await openedInTime(this.#environments.open(scenario, options), signal);
-      opened.push({ tools, host: environment });
+      opened.push({ tools: own, host: environment });
       return {
         observation: environment.observation,
         call: routeCalls(opened),
@@ -130,7 +131,7 @@ class HostedEnvironments implements EnvironmentFactory {
 
 function extended<C extends ToolCatalog>(catalog: C, listed: readonly ListedHost[]): C {
   const own = { name: `the toolset ${JSON.stringify(catalog.name)}`, tools: catalog.tools };
-  const others = listed.map(({ factory, tools }) => ({ name: factory.name, tools }));
+  const others = listed.map(({ factory: { name, prefix }, tools }) => ({ name, prefix, tools }));
   return { ...catalog, tools: combineTools([own, ...others]) };
 }
 

@@ -10,7 +10,7 @@ import { Semaphore } from "../../core/semaphore.ts";
 import { killProcessesOf } from "../environment/leftovers.ts";
 import { killGroup, startProgram } from "../environment/program.ts";
 import { removeFolder, WORKSPACE_PREFIX } from "../environment/workspace.ts";
-import { OutputTail } from "./output_tail.ts";
+import { OutputTail } from "../environment/output_tail.ts";
 
 /** The longest answer. */
 export const MAX_ANSWER_BYTES = 1 << 20;

@@ -37,6 +37,8 @@ export interface ToolHost {
 export interface ToolHostFactory {
   /** Names the tools' origin in messages, such as `the MCP server "search"`. */
   readonly name: string;
+  /** See {@link ToolOrigin}. */
+  readonly prefix?: string;
   /** The tools, for all scenarios the same. @throws When they cannot be listed. */
   list(signal: AbortSignal): Promise<readonly ToolFunction[]>;
   /** Opens the tools for one attempt. @throws When they cannot be opened. */
@@ -49,15 +51,45 @@ export interface ToolHostFactory {
 export interface ToolOrigin {
   /** Completes "… has the tool", such as `the toolset "files"`. */
   name: string;
+  /** A tool whose name another origin has too is offered as `<prefix>__<name>`. Absent: its name stays. */
+  prefix?: string | undefined;
   tools: readonly ToolFunction[];
 }
 
+/** The longest name of a tool that a model can call. */
+export const MAX_TOOL_NAME = 64;
+
+/** A name that a model can call: `_` for characters besides letters, digits, `_` and `-`, and a hash for a long end. */
+export function shortName(name: string): string {
+  const plain = name.replace(/[^A-Za-z0-9_-]/g, "_");
+  if (plain.length <= MAX_TOOL_NAME) return plain;
+  // FNV-1a: names are no secrets, and two that begin alike must differ.
+  let hash = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 0x01000193);
+  const end = `_${(hash >>> 0).toString(16).padStart(8, "0")}`;
+  return plain.slice(0, MAX_TOOL_NAME - end.length) + end;
+}
+
+/** The tools of each origin under the names that a model sees, in the same order. */
+export function visibleTools(origins: readonly ToolOrigin[]): (readonly ToolFunction[])[] {
+  const counts = new Map<string, number>();
+  for (const { name } of origins.flatMap(({ tools }) => tools)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return origins.map(({ prefix, tools }) => {
+    if (prefix === undefined) return tools;
+    return tools.map((tool) =>
+      counts.get(tool.name)! > 1 ? { ...tool, name: shortName(`${prefix}__${tool.name}`) } : tool
+    );
+  });
+}
+
 /**
- * The tools of all origins in order.
+ * The tools of all origins in order, as a model sees them.
  *
  * @throws {ServiceError} `config_invalid` when two tools have one name; the reason is in the details.
  */
-export function combineTools(origins: readonly ToolOrigin[]): ToolFunction[] {
+export function combineTools(given: readonly ToolOrigin[]): ToolFunction[] {
+  const visible = visibleTools(given);
+  const origins = given.map((origin, i) => ({ ...origin, tools: visible[i]! }));
   const origin_of = new Map<string, string>();
   for (const { name: origin, tools } of origins) {
     for (const { name } of tools) {
@@ -76,14 +108,19 @@ function nameClash(tool: string, origins: string[]): ServiceError {
   return new ServiceError("config_invalid", `Cannot offer the tools: ${reason}`, { reason });
 }
 
-/** The execution of all tools: each call goes to the host that has its tool. */
-export function routeCalls(
-  hosts: readonly { tools: readonly ToolFunction[]; host: ToolHost }[],
-): ToolHost["call"] {
-  const host_of = new Map(hosts.flatMap(({ tools, host }) => tools.map(({ name }) => [name, host] as const)));
+/** A host, and its tools as {@link visibleTools} takes them. */
+export type HostOfTools = Pick<ToolOrigin, "prefix" | "tools"> & { host: ToolHost };
+
+/** The execution of all tools: each call goes to the host that has its tool, under the host's own name of it. */
+export function routeCalls(hosts: readonly HostOfTools[]): ToolHost["call"] {
+  const visible = visibleTools(hosts.map((host) => ({ name: "", ...host })));
+  const routes = hosts.flatMap(({ tools, host }, i) =>
+    tools.map(({ name }, j) => [visible[i]![j]!.name, { host, name }] as const)
+  );
+  const route_of = new Map(routes);
   return (call, signal) => {
-    const host = host_of.get(call.name);
-    assert(host, `a host has the tool ${call.name}`);
-    return host.call(call, signal);
+    const route = route_of.get(call.name);
+    assert(route, `a host has the tool ${call.name}`);
+    return route.host.call({ ...call, name: route.name }, signal);
   };
 }

@@ -10,7 +10,7 @@ import { ALGORITHMS } from "../algorithms.ts";
 export const BUILT_ALGORITHMS = ALGORITHMS.filter((name) => notBuiltPart("run.algorithm", name) === null);
 
 /** Whether MCP servers can be tools. */
-export const HAS_MCP = !isNotBuilt("agent.mcp_servers");
+export const HAS_MCP = !isNotBuilt("agent.mcp_config");
 
 /** Whether the web interface is compiled in. */
 export const HAS_INTERFACE = false;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ENVIRONMENT_KINDS } from "../environments.ts";
+import { ENVIRONMENT_KINDS, missingPart } from "../environments.ts";
 import { BUILT_ALGORITHMS, HAS_MCP } from "./built.ts";
 import { checkRunConfig } from "./load.ts";
 import { ALGORITHMS } from "../algorithms.ts";
@@ -19,8 +19,11 @@ Deno.test("an algorithm is reported as built exactly when a configuration may na
 
 Deno.test("an environment has a missing part exactly when a configuration with it is refused", () => {
   for (const type of ["container", "local", "http"] as const) {
-    const { missing_part } = ENVIRONMENT_KINDS[type];
-    assert.equal(missing_part !== null, isRefused(`agent.environment.type = "${type}"`), type);
+    assert.equal(
+      missingPart(ENVIRONMENT_KINDS[type]) !== null,
+      isRefused(`agent.environment.type = "${type}"`),
+      type,
+    );
   }
   assert.equal(HAS_MCP, !isRefused('agent.mcp_servers = [{ name = "x" }]'));
 });

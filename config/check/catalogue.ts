@@ -2,6 +2,7 @@
 
 import { isJsonObject } from "../../core/json.ts";
 import type { Catalogue, CatalogueList, RequestUse } from "./catalogue_tables.ts";
+import { matchesAnyPattern } from "../sections/mcp.ts";
 import type { Finding } from "./issues.ts";
 import { catalogueIds, joinedTables, operatorsKey, replacedIds } from "./request_keys.ts";
 import { type Table, type TomlTree, valueAt } from "../text/toml_tree.ts";
@@ -91,12 +92,14 @@ function beyondLimit(path: Path, asked: unknown, most: unknown): Finding[] {
   return [{ path, code: "out_of_range", message }];
 }
 
-/** Names of tools that the entry does not allow. */
+/** Names of tools that the entry does not allow; a pattern is allowed where the entry has it, or allows all. */
 function beyondList(path: Path, { asked, given, declared }: Values & { declared: Table }): Finding[] {
   if (!Array.isArray(asked)) return [];
   const denied = Array.isArray(declared.denied_tools) ? declared.denied_tools : [];
   return asked.flatMap((name, i): Finding[] => {
-    if (!denied.includes(name) && (!Array.isArray(given) || given.includes(name))) return [];
+    const is_allowed = !Array.isArray(given) || given.includes(name) ||
+      !String(name).includes("*") && matchesAnyPattern(given, String(name));
+    if (is_allowed && !matchesAnyPattern(denied, String(name))) return [];
     return [{ path: [...path, i], code: "invalid_value", message: "is no tool that the operator allows" }];
   });
 }

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { environmentProblems } from "../environments.ts";
 import { ENVIRONMENT_TYPES, environmentSchema } from "../sections/environment.ts";
-import { name, text } from "../sections/fields.ts";
+import { name } from "../sections/fields.ts";
 import { JUDGE_TYPES, judgeProblems, judgeSchema } from "../sections/judge.ts";
 import { hasOnePlace, mcpServerSchema } from "../sections/mcp.ts";
 import { rewardSchema } from "../sections/reward.ts";
@@ -40,7 +40,7 @@ export interface CatalogueTable {
    * has the id in place of the table.
    */
   keys: Readonly<Record<string, RequestUse>> | null;
-  /** What a run's own file, which has no catalogue, needs in place of an id; absent: another rule refuses it. */
+  /** What a run's own file, which has no catalogue, needs in place of an id. Absent: other rules refuse the id. */
   instead_of_id?: string;
   /** An entry in the server's file. */
   schema: z.ZodObject;
@@ -69,11 +69,7 @@ const about = {
 
 const rewardEntry = rewardSchema.extend(about);
 const judgeEntry = judgeSchema.extend(about);
-const mcpServerEntry = mcpServerSchema.extend({
-  ...about,
-  env: z.record(z.string(), z.string()).optional().meta({ description: "Environment variables to add." }),
-  cwd: text().optional().meta({ description: "Working folder of the command." }),
-});
+const mcpServerEntry = mcpServerSchema.extend(about);
 const environmentEntry = environmentSchema.extend(about);
 
 /** For lists whose entries have no paths, and no rules besides their schema. */
@@ -141,11 +137,12 @@ export const CATALOGUE_TABLES = {
     typeOf: ({ type }: z.output<typeof environmentEntry>) => type!,
   },
   mcp_servers: {
-    ...PLAIN,
     field: "mcp_servers",
     is_list: true,
     keys: { id: "id", name: "own", required: "own", allowed_tools: "within", denied_tools: "added" },
+    instead_of_id: "give its command or url",
     schema: mcpServerEntry,
+    paths: { cwd: "." },
     problems: (entry: z.output<typeof mcpServerEntry>) =>
       hasOnePlace(entry) ? [] : [{ key: null, message: "must have either command or url" }],
     noun: "an MCP server",

@@ -116,3 +116,20 @@ Deno.test("ids without an entry are found, however odd", () => {
   ]);
   assert.deepEqual(apply({ environment: 5 as unknown }).unknown, []);
 });
+
+Deno.test("a request names tools that the patterns of its entry allow", () => {
+  const toml = `[[mcp_servers]]
+id = "web"
+command = ["web"]
+allowed_tools = ["find*", "open"]
+denied_tools = ["*_all"]`;
+  const catalogue = parseServerConfig(toml, { path: "/etc/svc/server.toml" });
+  const beyond = (...allowed_tools: string[]) => {
+    const tree = { agent: { mcp_servers: [{ id: "web", allowed_tools }] } };
+    return applyCatalogue({ tree, floats: new Set() } as never, catalogue).beyond.map(({ path }) =>
+      path.at(-1)
+    );
+  };
+  assert.deepEqual(beyond("find_page", "find*", "open"), []);
+  assert.deepEqual(beyond("close", "f*", "*", "find_all", "opening"), [0, 1, 2, 3, 4]);
+});

@@ -68,12 +68,16 @@ export function checkRunConfig(text: string, { path, overrides = [] }: TextOptio
 /** Ids where a file must say everything itself: only a server has a catalogue. */
 function idFindings(tree: unknown, findings: readonly Finding[]): Finding[] {
   const tables: readonly CatalogueTable[] = Object.values(CATALOGUE_TABLES);
-  return tables.flatMap(({ field, keys, instead_of_id }): Finding[] => {
-    const path = ["agent", field, ...keys ? ["id"] : []],
-      is_known = findings.some((known) => isPrefix(known.path, path));
-    if (instead_of_id === undefined || is_known || typeof valueAt(tree, path) !== "string") return [];
+  return tables.flatMap(({ field, is_list, keys, instead_of_id }): Finding[] => {
+    if (instead_of_id === undefined) return [];
+    const path = ["agent", field], value = valueAt(tree, path);
+    const places = is_list && Array.isArray(value)
+      ? value.map((_, i) => [...path, i, "id"])
+      : [[...path, ...keys ? ["id"] : []]];
     const message = `is an id, and only a server has a catalogue; ${instead_of_id}`;
-    return [{ path, code: "invalid_value", message }];
+    return places.filter((at) => typeof valueAt(tree, at) === "string")
+      .filter((at) => !findings.some((known) => isPrefix(known.path, at)))
+      .map((at) => ({ path: at, code: "invalid_value", message }));
   });
 }
 
@@ -201,5 +205,8 @@ function resolveInputPaths(config: RunConfig, path: string): RunConfig {
   }
   const reward = copy.agent?.reward;
   if (typeof reward === "object") reward.cwd = resolve(dirname(path), reward.cwd ?? ".");
+  for (const server of copy.agent?.mcp_servers ?? []) {
+    if (server.command) server.cwd = resolve(dirname(path), server.cwd ?? ".");
+  }
   return copy;
 }

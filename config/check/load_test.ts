@@ -328,7 +328,8 @@ Deno.test("every key of the specification and the contract is known", () => {
     "agent.environment": "type profile allow_network allow_unsandboxed base_url tools.default limits.cpus " +
       "limits.memory_mb limits.exec_timeout_secs pool.max_live pool.reuse scenario_toolsets id image runtime " +
       "protect toolsets.<name>.version toolsets.<name>.tools",
-    "agent.mcp_servers[]": "id name command url allowed_tools denied_tools required stateless",
+    "agent.mcp_servers[]": "id name command url env cwd headers allowed_tools denied_tools required " +
+      "stateless",
     "agent.judge":
       "type base_url model api_key_env id rubric max_chars timeout_secs max_retries permute cache_path",
     "agent.reward": "command timeout_secs cwd",

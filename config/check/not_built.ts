@@ -1,8 +1,9 @@
 /** Keys and values of the specification that this build does not have. */
 
+import { isLeftOut } from "../../core/version.ts";
 import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
-import { ENVIRONMENT_KINDS } from "../environments.ts";
+import { ENVIRONMENT_KINDS, missingPart } from "../environments.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 export interface NotBuilt {
@@ -26,12 +27,18 @@ const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 const UNBUILT_PROVIDERS = WEBGPU_PROVIDERS.filter((name) =>
   !BUILT_WEBGPU_NAMES.some((built) => built === name)
 );
-const ENVIRONMENT_PARTS = Object.entries(ENVIRONMENT_KINDS).flatMap(([type, { missing_part: part, keys }]) =>
-  part === null ? [] : [
+const ENVIRONMENT_PARTS = Object.entries(ENVIRONMENT_KINDS).flatMap(([type, kind]) => {
+  const { keys } = kind, part = missingPart(kind);
+  return part === null ? [] : [
     { key: "agent.environment.type", value: type, part },
     ...keys.map((key) => ({ key: `agent.environment.${key}`, part, when: isFilled })),
-  ]
-);
+  ];
+});
+/** What a build without the part refuses. */
+const MCP_PARTS: readonly NotBuilt[] = [
+  { key: "agent.mcp_servers", part: "the MCP client (mcp)", when: isFilled },
+  { key: "agent.mcp_config", part: "the MCP client (mcp)" },
+];
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
@@ -45,8 +52,7 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
   { key: "agent.judge.type", value: "local", part: "the judge in the run's own model" },
-  { key: "agent.mcp_servers", part: "the MCP client", when: isFilled },
-  { key: "agent.mcp_config", part: "the MCP client" },
+  ...isLeftOut("mcp") ? MCP_PARTS : [],
   { key: "agent.overlong_penalty", part: "the penalty for long trajectories", when: isAboveZero },
   { key: "agent.dynamic_sampling", part: "dynamic sampling" },
   { key: "agent.sampler_correction", value: "truncated", part: "truncated importance sampling" },

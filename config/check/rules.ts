@@ -151,7 +151,7 @@ const RULES: readonly Rule[] = [
       judgeProblems(agent.judge).map(({ key, ...broken }) => ({ key: `agent.judge.${key}`, ...broken })),
   },
   {
-    keys: ["id", "command", "url", "name"].map((key) => `agent.mcp_servers.*.${key}`),
+    keys: ["id", "command", "url", "name", "env", "headers"].map((key) => `agent.mcp_servers.*.${key}`),
     check: ({ agent }) => agent?.mcp_servers.flatMap(serverProblems),
   },
   { keys: ["agent.mcp_servers.*.id", "agent.mcp_servers.*.name"], check: repeatedServers },
@@ -170,7 +170,13 @@ const RULES: readonly Rule[] = [
 function serverProblems(server: McpServerConfig, i: number): Broken[] {
   const { id, name } = server;
   const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
+  const misplaced = server.command || id !== undefined ? [] : ["env"] as const;
+  const unused = [...misplaced, ...server.url === undefined && id === undefined ? ["headers"] as const : []];
   return [
+    ...unused.filter((name) => server[name] !== undefined).map((name) => ({
+      key: key(name),
+      message: name === "headers" ? "is for servers with a url" : "is for servers with a command",
+    })),
     ...(hasOnePlace(server, id) ? [] : [{ key: key("command"), message: "give one of command, url and id" }]),
     ...((name ?? id) === undefined
       ? [{ key: key("name"), message: "is missing", missing: true as const }]

@@ -7,6 +7,7 @@ import {
   ENVIRONMENT_KINDS,
   type EnvironmentFeature,
   type EnvironmentKind,
+  missingPart,
 } from "../../config/environments.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
@@ -101,13 +102,13 @@ function lackText(part: string): string {
   return `${part[0]!.toUpperCase()}${part.slice(1)} is not in this build`;
 }
 
-function availabilityOf({ missing_part, programs }: EnvironmentKind): Availability {
-  const available = missing_part === null;
+function availabilityOf(kind: EnvironmentKind): Availability {
+  const { programs } = kind, missing_part = missingPart(kind), available = missing_part === null;
   return programs.length > 0 ? { available, reason: available ? null : lackText(missing_part) } : available;
 }
 
 function hasFeature(name: EnvironmentFeature): boolean {
-  return Object.values(ENVIRONMENT_KINDS).some((kind) => kind.feature === name && kind.missing_part === null);
+  return Object.values(ENVIRONMENT_KINDS).some((kind) => kind.feature === name && missingPart(kind) === null);
 }
 
 export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts): Capabilities {

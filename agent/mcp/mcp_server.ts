@@ -1,0 +1,223 @@
+/** The tools of an MCP server as a host of tools. */
+
+import type { ExpandedMcpServer } from "../../config/check/mcp_config.ts";
+import type { ToolCall, ToolFunction } from "../../core/chat.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { inline } from "../../core/text.ts";
+import { unlessAborted } from "../environment/unless_aborted.ts";
+import { type CallAnswer, shortName, type ToolHost, type ToolHostFactory } from "../tools/tool_host.ts";
+import { resultText } from "./call_result.ts";
+import { type OfferedTool, offeredTools } from "./offered_tools.ts";
+import { hideSecrets } from "./secrets.ts";
+import { Session } from "./session.ts";
+import type { Misstep, Notice } from "./transport.ts";
+
+/** After so many failures without an answered call in between, a server is not started again. */
+export const MAX_FAILURES = 5;
+
+/** The wait before a server is started again, which doubles with each further failure in a row. */
+export const RESTART_DELAY_MS = 1000;
+
+/** The longest reason in a message. */
+const MAX_REASON_CHARS = 1000;
+
+/** What a host needs besides its server. */
+export interface McpHostOptions {
+  clock: Clock;
+  workspaces?: string | undefined;
+  /** Receives messages for the run's log. */
+  report(message: string): void;
+}
+
+/** The result of a call to an optional server that is gone. */
+const GONE = "error: the tool is not available";
+
+/**
+ * The tools of a server. A stateless one has one session for all attempts, which is opened again when it broke; any
+ * other has a session for each attempt. After a failure the next start waits, and after {@link MAX_FAILURES} in a row
+ * there is none. Without a server that is not required, a catalogue lacks its tools, and calls say that it is gone.
+ */
+export class McpServerHost implements ToolHostFactory {
+  readonly name: string;
+  readonly prefix: string;
+  readonly #server: ExpandedMcpServer;
+  readonly #options: McpHostOptions;
+  readonly #life = new AbortController();
+  readonly #open = new Set<Session>();
+  readonly #told = new Set<Misstep>();
+  #tools: readonly OfferedTool[] = [];
+  #shared: Promise<Session> | null = null;
+  /** In a row. */
+  #failures = 0;
+  #last_reason = "";
+
+  constructor(server: ExpandedMcpServer, options: McpHostOptions) {
+    this.#server = server;
+    this.#options = options;
+    this.name = `the MCP server ${JSON.stringify(server.name)}`;
+    this.prefix = shortName(server.name);
+  }
+
+  async list(signal: AbortSignal): Promise<readonly ToolFunction[]> {
+    try {
+      const session = await this.#session(signal);
+      try {
+        this.#tools = offeredTools(await session.list(signal), this.#server);
+      } finally {
+        if (!this.#server.stateless) await this.#leave(session);
+      }
+    } catch (error) {
+      if (this.#server.required || this.#life.signal.aborted) throw this.#failure("list the tools of", error);
+      this.#tellGone(error);
+      this.#tools = [];
+    }
+    return this.#tools.map(({ tool }) => tool);
+  }
+
+  async open(signal: AbortSignal): Promise<ToolHost> {
+    if (this.#tools.length === 0) return new McpHost(this, null);
+    const session = await this.#sessionOrGone(signal);
+    const own = this.#server.stateless ? null : session;
+    return new McpHost(this, own, own ? () => this.#leave(own) : undefined);
+  }
+
+  readonly close = async (): Promise<void> => {
+    this.#life.abort(new ServiceError("cancelled", "Cannot go on: the tool hosts are closed"));
+    await this.#shared?.catch(() => {});
+    await Promise.all([...this.#open].map((session) => session.close()));
+  };
+
+  /**
+   * Calls a tool.
+   *
+   * @param own The attempt's session; null: the shared one.
+   * @throws {ServiceError} `tool_failed`.
+   */
+  async call(
+    { name, arguments: args }: ToolCall,
+    own: Session | null,
+    signal: AbortSignal,
+  ): Promise<CallAnswer> {
+    const answer = (result: string): CallAnswer => ({ result, reward: null, done: false });
+    const offered = this.#tools.find(({ tool }) => tool.name === name)!;
+    if (!offered.fits(args)) return answer("error: bad arguments");
+    const session = own ?? (this.#server.stateless ? await this.#sessionOrGone(signal) : null);
+    if (!session) return answer(GONE);
+    try {
+      const outcome = await session.call({ name: offered.name, arguments: args }, signal);
+      this.#failures = 0;
+      return answer(hideSecrets(resultText(outcome), this.#server.secrets));
+    } catch (error) {
+      if (!signal.aborted) this.#failed(error);
+      throw this.#failure(`call ${JSON.stringify(name)} of`, error, "tool_failed");
+    }
+  }
+
+  /** A session; null when an optional server has none. @throws {ServiceError} `environment_failed`. */
+  async #sessionOrGone(signal: AbortSignal): Promise<Session | null> {
+    try {
+      return await this.#session(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (this.#server.required || this.#life.signal.aborted) throw this.#failure("start", error);
+      this.#tellGone(error);
+      return null;
+    }
+  }
+
+  /** The shared session, or one of the caller's own. */
+  async #session(signal: AbortSignal): Promise<Session> {
+    if (!this.#server.stateless) return await this.#start(signal);
+    const known = this.#shared, shared = await known?.catch(() => null);
+    if (shared && this.#shared === known && (!shared.is_open || shared.may_hang)) {
+      this.#shared = null;
+      if (shared.is_open) this.#failed(new Error("it gave no answer in time"));
+      await shared.retire();
+    }
+    if (!this.#shared) {
+      const starting = this.#start(this.#life.signal);
+      this.#shared = starting;
+      starting.catch(() => {
+        if (this.#shared === starting) this.#shared = null;
+      });
+    }
+    // One caller that stops waiting does not end the start that others wait for.
+    return await unlessAborted(this.#shared, signal);
+  }
+
+  async #start(signal: AbortSignal): Promise<Session> {
+    const { clock, workspaces } = this.#options;
+    const ended = AbortSignal.any([signal, this.#life.signal]);
+    if (this.#failures >= MAX_FAILURES) {
+      throw new Error(`it failed ${MAX_FAILURES} times in a row, at last: ${this.#last_reason}`);
+    }
+    if (this.#failures > 0) await clock.sleep(RESTART_DELAY_MS * 2 ** (this.#failures - 1), ended);
+    const notice: Notice = (about, text) => this.#tell(about, text);
+    try {
+      const session = await Session.open(this.#server, { clock, workspaces, notice }, ended);
+      for (const old of this.#open) if (old.is_closed) this.#open.delete(old);
+      this.#open.add(session);
+      // The host may have closed meanwhile.
+      if (this.#life.signal.aborted) await this.#leave(session);
+      return session;
+    } catch (error) {
+      if (!ended.aborted) this.#failed(error);
+      throw error;
+    }
+  }
+
+  async #leave(session: Session): Promise<void> {
+    await session.close();
+    this.#open.delete(session);
+  }
+
+  #failed(error: unknown): void {
+    this.#failures++;
+    this.#last_reason = this.#reasonOf(error);
+  }
+
+  #reasonOf(error: unknown): string {
+    const text = error instanceof Error ? error.message : String(error);
+    const shown = inline(hideSecrets(text, this.#server.secrets));
+    return shown.length > MAX_REASON_CHARS ? `${shown.slice(0, MAX_REASON_CHARS).toWellFormed()}…` : shown;
+  }
+
+  #failure(what: string, error: unknown, code: "environment_failed" | "tool_failed" = "environment_failed") {
+    if (error instanceof ServiceError && error.code === "cancelled") return error;
+    return new ServiceError(code, `Cannot ${what} ${this.name}: ${this.#reasonOf(error)}`);
+  }
+
+  #tellGone(error: unknown): void {
+    this.#tell("gone", `the run goes on without its tools: ${this.#reasonOf(error)}`);
+  }
+
+  /** Reports each misstep once. */
+  #tell(about: Misstep, text: string): void {
+    if (this.#told.has(about)) return;
+    this.#told.add(about);
+    this.#options.report(`${this.name}: ${inline(hideSecrets(text, this.#server.secrets))}`);
+  }
+}
+
+/** The tools of a server for one attempt. */
+class McpHost implements ToolHost {
+  readonly #server: McpServerHost;
+  readonly #own: Session | null;
+  readonly #leave: () => Promise<void>;
+  #left: Promise<void> | null = null;
+
+  constructor(server: McpServerHost, own: Session | null, leave = () => Promise.resolve()) {
+    this.#server = server;
+    this.#own = own;
+    this.#leave = leave;
+  }
+
+  call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
+    return this.#server.call(call, this.#own, signal);
+  }
+
+  close(): Promise<void> {
+    return this.#left ??= this.#leave();
+  }
+}

@@ -1,0 +1,302 @@
+import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
+import { isDead } from "../../tests/process_state.ts";
+import { MAX_RESULT_CHARS } from "./call_result.ts";
+import { END_GRACE_MS } from "./child_transport.ts";
+import { MAX_ANSWER_BYTES } from "./guarded_fetch.ts";
+import { MAX_FAILURES, RESTART_DELAY_MS } from "./mcp_server.ts";
+import { callOnce, never, type TestHost, testHost, type TestHostOptions } from "./mcp_testing.ts";
+import { MAX_LIST_PAGES } from "./sdk.ts";
+import { START_TIMEOUT_MS } from "./session.ts";
+
+const strict = { sanitizeOps: true, sanitizeResources: true };
+
+const SERVER = 'the MCP server "odd"';
+
+/** A test with a host whose server's process must be gone at its end. */
+function hosted(
+  name: string,
+  options: TestHostOptions,
+  body: (tested: TestHost & { pid: string }) => Promise<void>,
+) {
+  Deno.test(name, strict, async () => {
+    await using tested = testHost(options);
+    await tested.host.list(never);
+    const pid = (await callOnce(tested.host, "pid"))!;
+    ok(!await isDead(pid));
+    await body({ ...tested, pid });
+    await tested.host.close();
+    ok(await isDead(pid), "the server is gone");
+  });
+}
+
+hosted("a server lists its tools by name, and answers calls with text", {}, async ({ host, messages }) => {
+  const names = (await host.list(never)).map(({ name }) => name);
+  deepEqual(names, names.toSorted());
+  const [count] = (await host.list(never)).filter(({ name }) => name === "count");
+  deepEqual(count, { name: "count", description: "", parameters: { type: "object" } });
+  equal(await callOnce(host, "say"), "said");
+  equal(await callOnce(host, "refuse"), "error: no such page");
+  equal(
+    await callOnce(host, "picture"),
+    "before\n[image: image/png]\ninside\n[resource: file:///b.txt]",
+  );
+  equal(await callOnce(host, "structured"), '{"answer":42}');
+  deepEqual(messages, []);
+});
+
+hosted("attempts share the session of a stateless server", {}, async ({ host, pid }) => {
+  deepEqual([await callOnce(host, "count"), await callOnce(host, "count")], ["1", "2"]);
+  equal(await callOnce(host, "pid"), pid);
+});
+
+Deno.test(
+  "each attempt has a session of its own with any other server, which ends with it",
+  strict,
+  async () => {
+    await using tested = testHost({ stateless: false });
+    const { host } = tested;
+    await host.list(never);
+    const attempts = await Promise.all([host.open(never), host.open(never)]);
+    const call = async (i: number, name: string) =>
+      (await attempts[i]!.call({ id: "c", name, arguments: {} }, never)).result;
+    deepEqual([await call(0, "count"), await call(0, "count"), await call(1, "count")], ["1", "2", "1"]);
+    const pids = [await call(0, "pid"), await call(1, "pid")];
+    await attempts[0]!.close();
+    await attempts[0]!.close();
+    deepEqual(await Promise.all(pids.map((pid) => isDead(pid!))), [true, false]);
+    await host.close();
+    ok(await isDead(pids[1]!));
+  },
+);
+
+Deno.test("a program sees a small environment, its own variables and its folder", strict, async () => {
+  await using tested = testHost({ env: { TOKEN: "canary-1234" } });
+  await tested.host.list(never);
+  const names = (await callOnce(tested.host, "environment"))!.split(" ");
+  deepEqual(names.filter((name) => !name.startsWith("DENO_")), ["HOME", "LANG", "LC_ALL", "PATH", "TOKEN"]);
+  equal(await callOnce(tested.host, "folder"), "/");
+});
+
+Deno.test(
+  "allowed tools are offered unless they are denied, under names that a model can call",
+  strict,
+  async () => {
+    const allowed_tools = ["a.*", "long*", "co*nt", "crash", "*u*ge*"];
+    await using tested = testHost({ mode: "odd_names", allowed_tools, denied_tools: ["cra*"] });
+    const { host } = tested, tools = await host.list(never);
+    const names = tools.map(({ name }) => name);
+    deepEqual(names.filter((name) => name.length < 64), ["a_b_c_d", "count", "huge"]);
+    match(names.at(-1)!, /^(long){13}lon_[0-9a-f]{8}$/);
+    // The tool `say` answers for names that it does not have.
+    equal(await callOnce(host, "a_b_c_d", { n: 3 }), "said");
+    equal(await callOnce(host, "a_b_c_d", { n: 2 }), "error: bad arguments");
+    equal(await callOnce(host, names.at(-1)!), "said");
+  },
+);
+
+for (
+  const [mode, reason] of Object.entries({
+    exit: "it exited with status 3: no licence",
+    refuse_list: "no tools today",
+    bomb_loop: 'its tool "bomb" cannot be offered: its schema refers to itself; deny it with denied_tools',
+    bomb_doubling:
+      'its tool "bomb" cannot be offered: its schema has more than 10000 parts when its $refs are ' +
+      "followed; deny it with denied_tools",
+    bomb_big: 'its tool "bomb" cannot be offered: its schema has 100034 characters, more than 65536; ' +
+      "deny it with denied_tools",
+    bomb_nested: 'its tool "bomb" cannot be offered: its schema is nested more than 48 levels deep; ' +
+      "deny it with denied_tools",
+    bomb_deep: "its answer is nested more than 64 levels deep",
+    no_object:
+      'its tool "bomb" cannot be offered: its schema is not that of an object; deny it with denied_tools',
+    same_name: 'it has two tools with the name "say"; deny them with denied_tools',
+    endless_list: `its list of tools has more than ${MAX_LIST_PAGES} pages`,
+  })
+) {
+  Deno.test(`a list is refused with its reason, or done without: ${mode}`, strict, async () => {
+    await using needed = testHost({ mode });
+    await rejects(needed.host.list(never), {
+      code: "environment_failed",
+      message: `Cannot list the tools of ${SERVER}: ${reason}`,
+    });
+    await using optional = testHost({ mode, required: false });
+    deepEqual(await optional.host.list(never), []);
+    await (await optional.host.open(never)).close();
+    deepEqual(optional.messages, [`${SERVER}: the run goes on without its tools: ${reason}`]);
+  });
+}
+
+Deno.test("a denied tool's schema is not looked at", strict, async () => {
+  await using tested = testHost({ mode: "bomb_loop", denied_tools: ["bomb"] });
+  ok((await tested.host.list(never)).length > 5);
+});
+
+Deno.test("a program that is not there is an error with its name", strict, async () => {
+  await using tested = testHost({ command: ["no-such-program"] });
+  await rejects(tested.host.list(never), {
+    message: `Cannot list the tools of ${SERVER}: Cannot run no-such-program: no such program`,
+  });
+});
+
+Deno.test("a server that does not shake hands is given up after the time limit", strict, async () => {
+  await using tested = testHost({ mode: "hang_at_start" });
+  const listing = rejects(tested.host.list(never), {
+    message: `Cannot list the tools of ${SERVER}: it did not start within ${START_TIMEOUT_MS / 1000} s`,
+  });
+  await tested.clock.wake(START_TIMEOUT_MS);
+  await listing;
+});
+
+hosted(
+  "a crash in a call fails the call, and the server is started again",
+  {},
+  async ({ host, pid, clock }) => {
+    await rejects(callOnce(host, "crash"), {
+      code: "tool_failed",
+      message: `Cannot call "crash" of ${SERVER}: it exited with status 7: the disk is on fire`,
+    });
+    ok(await isDead(pid));
+    const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
+    ok(later !== pid && !await isDead(later!));
+  },
+);
+
+Deno.test("a server that fails often in a row is not started again", strict, async () => {
+  for (const required of [true, false]) {
+    await using tested = testHost({ required });
+    const { host, clock, messages } = tested;
+    await host.list(never);
+    for (let i = 0; i < MAX_FAILURES; i++) {
+      const crashing = rejects(callOnce(host, "crash"), { code: "tool_failed" });
+      // The wait doubles with each failure.
+      if (i > 0) await clock.wake(RESTART_DELAY_MS * 2 ** (i - 1));
+      await crashing;
+    }
+    const reason =
+      `it failed ${MAX_FAILURES} times in a row, at last: it exited with status 7: the disk is on fire`;
+    if (required) {
+      const message = `Cannot start ${SERVER}: ${reason}`;
+      await rejects(host.open(never), { code: "environment_failed", message });
+      continue;
+    }
+    equal(await callOnce(host, "say"), "error: the tool is not available");
+    equal(await callOnce(host, "say"), "error: the tool is not available");
+    deepEqual(messages, [`${SERVER}: the run goes on without its tools: ${reason}`]);
+  }
+});
+
+Deno.test("a crash costs only the attempt whose session it was", strict, async () => {
+  await using tested = testHost({ stateless: false });
+  const { host } = tested;
+  await host.list(never);
+  const [first, second] = await Promise.all([host.open(never), host.open(never)]);
+  const call = (name: string) => ({ id: "c", name, arguments: {} });
+  await rejects(first!.call(call("crash"), never), { code: "tool_failed" });
+  await rejects(first!.call(call("say"), never), { code: "tool_failed" });
+  equal((await second!.call(call("say"), never)).result, "said");
+});
+
+hosted("a server that hangs is started again once nobody waits for it", {}, async ({ host, pid, clock }) => {
+  const stop = new AbortController(), attempt = await host.open(never);
+  const hanging = attempt.call({ id: "c", name: "hang", arguments: {} }, stop.signal);
+  stop.abort(new Error("too late"));
+  await rejects(hanging, { code: "tool_failed", message: `Cannot call "hang" of ${SERVER}: too late` });
+  const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
+  ok(later !== pid && await isDead(pid));
+});
+
+for (const [name, how] of Object.entries({ flood: "on one line", flood_lines: "without an answer" })) {
+  hosted(`a flood is cut: ${name}`, {}, async ({ host, pid }) => {
+    await rejects(callOnce(host, name), {
+      code: "tool_failed",
+      message:
+        `Cannot call "${name}" of ${SERVER}: it was ended because it wrote more than ${MAX_ANSWER_BYTES} ` +
+        `bytes ${how}`,
+    });
+    ok(await isDead(pid));
+  });
+}
+
+hosted("a huge result is cut with a mark", {}, async ({ host }) => {
+  const result = (await callOnce(host, "huge"))!;
+  const mark = `\n[${50_000_000 - MAX_RESULT_CHARS} characters left out]`;
+  equal(result, "x".repeat(MAX_RESULT_CHARS) + mark);
+});
+
+hosted("lines that are no messages are reported once", { mode: "noise" }, async ({ host, messages }) => {
+  equal(await callOnce(host, "say"), "said");
+  deepEqual(messages, [
+    `${SERVER}: it wrote "starting up" to its standard output, which is no message; ` +
+    "further such lines are ignored silently",
+  ]);
+});
+
+hosted("answers that were not asked for change nothing", {}, async ({ host, messages }) => {
+  equal(await callOnce(host, "wrong_id"), "right");
+  equal(await callOnce(host, "twice"), "once");
+  equal(await callOnce(host, "say"), "said");
+  deepEqual(messages, [`${SERVER}: it answered the request 9999, which is not open`]);
+});
+
+hosted("a change of the tools is reported, and the run keeps its own", {}, async ({ host, messages }) => {
+  equal(await callOnce(host, "change_list"), "changed");
+  equal(await callOnce(host, "say"), "said");
+  deepEqual(messages, [`${SERVER}: it changed its tools; the run keeps those that it began with`]);
+});
+
+hosted("an answer that is none of the protocol fails its call", {}, async ({ host }) => {
+  await rejects(callOnce(host, "not_mcp"), {
+    code: "tool_failed",
+    message: /^Cannot call "not_mcp" of the MCP/,
+  });
+});
+
+hosted("an answer that is nested too deep fails its call", {}, async ({ host }) => {
+  await rejects(callOnce(host, "deep"), { message: /: its answer is nested more than 64 levels deep$/ });
+});
+
+Deno.test("what a server started is gone with it, in its own session too", {
+  ...strict,
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  await using tested = testHost();
+  await tested.host.list(never);
+  const pids = (await callOnce(tested.host, "leave_children"))!.split(" ");
+  equal(pids.length, 2);
+  // The server waits for its children when its input ends.
+  await Promise.all([tested.host.close(), tested.clock.wake(END_GRACE_MS)]);
+  deepEqual(await Promise.all(pids.map(isDead)), [true, true]);
+});
+
+Deno.test("a server that ignores the end of its input is killed after a grace", strict, async () => {
+  await using tested = testHost({ mode: "ignore_eof" });
+  const { host, clock } = tested;
+  await host.list(never);
+  const pid = (await callOnce(host, "pid"))!;
+  let closed = false;
+  const closing = host.close().then(() => closed = true);
+  await clock.sleeper(END_GRACE_MS);
+  await clock.advance(END_GRACE_MS - 1);
+  ok(!closed && !await isDead(pid));
+  await clock.advance(1);
+  await closing;
+  ok(await isDead(pid));
+});
+
+Deno.test("a secret is in no message, error or result", strict, async () => {
+  Deno.env.set("SVC_TEST_TOKEN", "canary-1234");
+  try {
+    await using tested = testHost({ env: { TOKEN: "${SVC_TEST_TOKEN}" } });
+    await tested.host.list(never);
+    equal(await callOnce(tested.host, "token"), "the token is ***");
+    await using failing = testHost({
+      command: ["sh", "-c", 'echo "bad token $TOKEN" >&2; exit 1'],
+      env: { TOKEN: "${SVC_TEST_TOKEN}" },
+    });
+    await rejects(failing.host.list(never), {
+      message: `Cannot list the tools of ${SERVER}: it exited with status 1: bad token ***`,
+    });
+  } finally {
+    Deno.env.delete("SVC_TEST_TOKEN");
+  }
+});

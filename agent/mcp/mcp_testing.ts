@@ -1,0 +1,101 @@
+/** Hosts of servers for tests. */
+
+import { fileURLToPath } from "node:url";
+import { expandMcpServer } from "../../config/check/mcp_config.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
+import { McpServerHost } from "./mcp_server.ts";
+
+/** Never aborts. */
+export const never = new AbortController().signal;
+
+const PROGRAM = fileURLToPath(new URL("misbehaving_server_fake.ts", import.meta.url));
+
+/** The command of the server that misbehaves. */
+export function misbehavingCommand(mode = "well"): string[] {
+  return [Deno.execPath(), "run", "-A", "--no-config", "--no-lock", "--quiet", PROGRAM, mode];
+}
+
+export interface TestHostOptions {
+  mode?: string;
+  name?: string;
+  command?: string[];
+  url?: string;
+  headers?: Record<string, string>;
+  env?: Record<string, string>;
+  allowed_tools?: string[];
+  denied_tools?: string[];
+  required?: boolean;
+  stateless?: boolean;
+  clock?: Clock;
+}
+
+/** A manual clock that lets the first sleeper of some length wake, whenever it comes to sleep. */
+export class WakingClock extends ManualClock {
+  readonly #pending: number[] = [];
+
+  override async sleep(delay_ms: number, signal?: AbortSignal): Promise<void> {
+    this.#pending.push(delay_ms);
+    try {
+      await super.sleep(delay_ms, signal);
+    } finally {
+      this.#pending.splice(this.#pending.indexOf(delay_ms), 1);
+    }
+  }
+
+  /** Waits until somebody sleeps for this time. */
+  async sleeper(delay_ms: number): Promise<void> {
+    while (!this.#pending.includes(delay_ms)) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+
+  /** Advances the clock by this time once somebody sleeps for it. */
+  async wake(delay_ms: number): Promise<void> {
+    await this.sleeper(delay_ms);
+    await this.advance(delay_ms);
+  }
+}
+
+/** A host of tools whose program is gone at the end of the test. */
+export interface TestHost extends AsyncDisposable {
+  host: McpServerHost;
+  messages: string[];
+  clock: WakingClock;
+}
+
+/** The host of a server. Without a command and an address it is the program that misbehaves. */
+export function testHost(options: TestHostOptions = {}): TestHost {
+  const { mode, name = "odd", url, env = {}, headers = {}, required = true, stateless = true } = options;
+  const manual = new WakingClock(), { clock = manual } = options, messages: string[] = [];
+  const place = url === undefined ? { command: options.command ?? misbehavingCommand(mode) } : { url };
+  const server = expandMcpServer({
+    ...{
+      name,
+      file: null,
+      key: "agent.mcp_servers.0",
+      ...place,
+      cwd: "/",
+      env,
+      headers,
+      required,
+      stateless,
+    },
+    ...(options.allowed_tools && { allowed_tools: options.allowed_tools }),
+    denied_tools: options.denied_tools ?? [],
+  }, Deno.env.get);
+  const host = new McpServerHost(server, { clock, report: (message) => messages.push(message) });
+  return { host, messages, clock: manual, [Symbol.asyncDispose]: () => host.close() };
+}
+
+/** Calls a tool of a new attempt, and returns the text for the model. */
+export async function callOnce(
+  host: McpServerHost,
+  name: string,
+  args: Record<string, unknown> = {},
+): Promise<string | null> {
+  const attempt = await host.open(never);
+  try {
+    return (await attempt.call({ id: "call_0", name, arguments: args }, never)).result;
+  } finally {
+    await attempt.close();
+  }
+}

@@ -1,0 +1,74 @@
+/** Which tools of a server a model may call, and under which names and schemas. */
+
+import { matchesAnyPattern } from "../../config/sections/mcp.ts";
+import type { JsonSchema, ToolFunction } from "../../core/chat.ts";
+import { isJsonObject } from "../../core/json.ts";
+import { compileSchema, type SchemaCheck, SchemaRefusal } from "../tools/json_schema.ts";
+import { shortName } from "../tools/tool_host.ts";
+import type { ListedTool } from "./sdk.ts";
+
+/** The longest description of a tool. */
+export const MAX_DESCRIPTION_CHARS = 16_384;
+
+/** A tool of a server. */
+export interface OfferedTool {
+  /** As the model sees it. */
+  tool: ToolFunction;
+  /** Its name on the server. */
+  name: string;
+  /** Whether arguments fit the tool. */
+  fits: SchemaCheck;
+}
+
+/** The keys of a server that choose among its tools. */
+export interface ToolChoice {
+  allowed_tools?: readonly string[] | undefined;
+  denied_tools: readonly string[];
+}
+
+/**
+ * The tools that are allowed and not denied, in the order of their names. A name that a model cannot call gets `_` for
+ * each of its other characters.
+ *
+ * @throws When a schema cannot be used or two tools have one name; the message names the tool.
+ */
+export function offeredTools(listed: readonly ListedTool[], choice: ToolChoice): OfferedTool[] {
+  const { allowed_tools, denied_tools } = choice;
+  const chosen = listed.filter(({ name }) =>
+    (!allowed_tools || matchesAnyPattern(allowed_tools, name)) && !matchesAnyPattern(denied_tools, name)
+  );
+  const tools = chosen.map(offered).sort((a, b) => a.tool.name < b.tool.name ? -1 : 1);
+  const twice = tools.find(({ tool }, i) => tool.name === tools[i + 1]?.tool.name);
+  if (!twice) return tools;
+  throw new Error(
+    `it has two tools with the name ${JSON.stringify(twice.tool.name)}; deny them with denied_tools`,
+  );
+}
+
+function offered({ name, description = "", inputSchema }: ListedTool): OfferedTool {
+  const refuse = (reason: string) =>
+    new Error(
+      `its tool ${
+        JSON.stringify(name.slice(0, 100))
+      } cannot be offered: ${reason}; deny it with denied_tools`,
+    );
+  if (name === "") throw refuse("it has no name");
+  if (description.length > MAX_DESCRIPTION_CHARS) {
+    throw refuse(`its description has ${description.length} characters, more than ${MAX_DESCRIPTION_CHARS}`);
+  }
+  if (!isJsonObject(inputSchema) || inputSchema.type !== "object") {
+    throw refuse("its schema is not that of an object");
+  }
+  try {
+    const fits = compileSchema(inputSchema);
+    const parameters: JsonSchema = inputSchema;
+    return {
+      tool: { name: shortName(name), description: description.toWellFormed(), parameters },
+      name,
+      fits,
+    };
+  } catch (error) {
+    if (!(error instanceof SchemaRefusal)) throw error;
+    throw refuse(`its schema ${error.message}`);
+  }
+}

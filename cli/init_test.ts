@@ -67,7 +67,8 @@ Deno.test("every commented line is valid without its comment sign, alone and wit
 Deno.test("the starters mention every key that this build has", () => {
   const text = ALGORITHMS.map(starterConfig).join("\n");
   for (const { key, section } of describeKeys()) {
-    if (isNotBuilt(key)) continue;
+    // A list of tables has no entry to begin with.
+    if (isNotBuilt(key) || section.includes("[]")) continue;
     const name = key.slice(section.length + 1);
     const table = section.split(".").at(-1)!, inline = new RegExp(`^# ${table} = \\{.*\\b${name} = `, "m");
     // A table that is one form of a key stands in one line.

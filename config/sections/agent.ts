@@ -181,6 +181,7 @@ export const agentSchema = z.strictObject({
   mcp_config: text().optional().meta({
     description: "An MCP configuration file whose servers are all used.",
     rule: "none",
+    example: "mcp.json",
     path: "input",
   }),
   environment: environmentSchema.optional().meta({

@@ -18,6 +18,7 @@ const PATHS: Record<string, string> = {
   "lora.init_adapter": "in/start.gguf",
   "sft.data": "in/rows.jsonl",
   "preference.data": "in/pairs.jsonl",
+  "agent.mcp_config": "in/mcp.json",
   "agent.scenarios": "in/scenarios.jsonl",
   "evaluation.data": "in/heldout.jsonl",
   "output.path": "out/adapter.gguf",

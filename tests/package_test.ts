@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { PERMISSION_FLAGS } from "../core/deno_flags.ts";
 import { VERSION } from "../core/version.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
-import { shellLauncher, writeProgram } from "../scripts/bundle.ts";
+import { partsOf, shellLauncher, writeProgram } from "../scripts/bundle.ts";
 import { compileArguments } from "../scripts/compile.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
@@ -79,7 +79,9 @@ Deno.test("two bundles have the same bytes: every shader and part, and no path o
 Deno.test("the bundle lists the licence of each package in it, and the launchers its permissions", async () => {
   await withFolder(async (folder) => {
     const { sources } = await writeProgram(folder);
-    const packages = new Set(sources.flatMap((path) => /^npm\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1] ?? []));
+    const packages = new Set(
+      sources.flatMap((path) => /^npm\/((?:@[^/]+\/)?[^/]+)\/\d/.exec(path)?.[1] ?? []),
+    );
     const { npmPackages } = await denoInfo("cli.ts");
     const licenses = await Deno.readTextFile(`${folder}/THIRD_PARTY_LICENSES.txt`);
     const headings = [...licenses.matchAll(/^(.+)\n=+\n\n/gm)].map(([, heading]) => heading);
@@ -88,8 +90,9 @@ Deno.test("the bundle lists the licence of each package in it, and the launchers
       const { version } = locked.find((found) => found.name === name)!;
       return `${name} ${version} (MIT)`;
     });
-    // smol-toml has the other licence.
-    assert.deepEqual(headings.map((heading) => heading!.replace("BSD-3-Clause", "MIT")), expected);
+    // smol-toml and the MCP client have other licences.
+    const as_mit = headings.map((heading) => heading!.replace(/BSD-3-Clause|Apache-2\.0/, "MIT"));
+    assert.deepEqual(as_mit, expected);
     assert.equal(licenses.match(/Copyright/gi)!.length >= expected.length, true);
     assert.ok(!PERMISSION_FLAGS.includes("--allow-all") && !PERMISSION_FLAGS.includes("-A"));
     for (const name of FILES.filter((file) => /^svc(-server)?(\.cmd)?$/.test(file))) {
@@ -98,6 +101,45 @@ Deno.test("the bundle lists the licence of each package in it, and the launchers
       assert.ok(/svc\.js" server /.test(launcher) === name.startsWith("svc-server"), name);
     }
   });
+});
+
+Deno.test("a program without parts refuses configurations that need them, by the part's name", async () => {
+  await withFolder(async (folder) => {
+    const { packages } = await writeProgram(folder, partsOf("mcp,containers, ui"));
+    assert.ok(packages.every(({ name }) => !name.startsWith("@modelcontextprotocol/")));
+    await Deno.writeTextFile(
+      `${folder}/run.toml`,
+      `[run]
+algorithm = "agent_grpo"
+[model]
+path = "m.gguf"
+[agent]
+scenarios = "s.jsonl"
+updates = 1
+[[agent.mcp_servers]]
+name = "x"
+command = ["x"]
+stateless = true
+[agent.environment]
+type = "container"
+profile = "python"
+`,
+    );
+    const args = [
+      "run",
+      ...PERMISSION_FLAGS,
+      "--no-config",
+      `${folder}/svc.js`,
+      "tools",
+      "list",
+      `${folder}/run.toml`,
+    ];
+    const { code, err } = await output(Deno.execPath(), { args, cwd: folder });
+    assert.equal(code, 2, err);
+    assert.match(err, /Cannot use agent\.mcp_servers: the MCP client \(mcp\) is not in this build/);
+    assert.match(err, /Cannot use agent\.environment\.type = "container": .* is not in this build/);
+  });
+  assert.throws(() => partsOf("mcp,grpc"), /Cannot leave out "grpc": the parts are mcp, containers, ui/);
 });
 
 Deno.test("a launcher starts no other version of Deno", async () => {

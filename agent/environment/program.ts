@@ -56,7 +56,9 @@ export async function startProgram(
       detached: true,
     }).spawn();
   } catch (cause) {
-    throw new ServiceError("environment_failed", `Cannot run ${name}: it does not start`, {}, { cause });
+    const has_folder = (await Deno.stat(cwd).catch(() => null))?.isDirectory;
+    const reason = has_folder ? "it does not start" : `there is no folder ${cwd}`;
+    throw new ServiceError("environment_failed", `Cannot run ${name}: ${reason}`, {}, { cause });
   }
 }
 

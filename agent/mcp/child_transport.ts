@@ -183,7 +183,8 @@ export class ChildTransport implements Transport {
     }
     const how = this.#refusal ?? (by_itself ? endingOf(status) : "closed its standard output");
     const said = stderr.take();
-    this.#ending = said === "" ? how : `${how}: ${said}`;
+    // What a server says of a pipe that was closed in front of it explains nothing.
+    this.#ending = said === "" || this.#refusal !== null ? how : `${how}: ${said}`;
   }
 
   /** The result of work; null when it takes longer. */

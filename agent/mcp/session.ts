@@ -2,7 +2,7 @@
 
 import type { ExpandedMcpServer } from "../../config/check/mcp_config.ts";
 import type { Clock } from "../../core/clock.ts";
-import { unlessAborted } from "../environment/with_tool_hosts.ts";
+import { unlessAborted } from "../environment/unless_aborted.ts";
 import { ChildTransport } from "./child_transport.ts";
 import { guardedFetch } from "./guarded_fetch.ts";
 import { type CallOutcome, connect, type Connection, httpTransport, type ListedTool } from "./sdk.ts";

@@ -20,7 +20,10 @@ Deno.test("an environment says where tools run, and what its type needs", () => 
   const http = { type: "http", base_url: "http://h" };
   assert.deepEqual(problemsOf({ ...http, tools: { default: "files" } }), [["tools.default", false]]);
   assert.deepEqual(problemsOf({ ...http, scenario_toolsets: ["files"] }), [["scenario_toolsets", false]]);
-  assert.deepEqual(problemsOf({ type: "container" }), []);
+  assert.deepEqual(problemsOf({ type: "container" }), [["profile", true]]);
+  assert.deepEqual(problemsOf({ type: "container", profile: "python" }), []);
+  assert.deepEqual(problemsOf({ type: "container", profile: "custom" }), [["image", true]]);
+  assert.deepEqual(problemsOf({ type: "container", profile: "custom", image: "a@sha256:1" }), []);
   assert.match(
     environmentProblems(environmentSchema.parse({}))[0]!.message,
     /^is missing: "container", "local" or "http"$/,

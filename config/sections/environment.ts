@@ -114,7 +114,10 @@ export const environmentSchema = z.strictObject({
     rule: "none",
   }),
   image: text().optional().meta({ description: "The image of profile custom.", rule: "the profile's" }),
-  runtime: text().optional().meta({ description: "The container engine.", rule: "podman, else docker" }),
+  runtime: text().optional().meta({
+    description: "The OCI runtime of a container, such as runsc (gVisor).",
+    rule: "that of the engine, Podman or Docker",
+  }),
   allow_network: z.boolean().optional().meta({
     description: "Whether a container has a network.",
     rule: "false",

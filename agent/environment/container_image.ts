@@ -15,7 +15,9 @@ export type ImageProfile = typeof IMAGE_PROFILES[number];
 
 /** The name of a profile's image, as `svc images build` makes it. */
 export function profileImage(profile: ImageProfile): string {
-  return `localhost/svc-${profile}:${IMAGES_VERSION}`;
+  // The image of profile typescript has the Deno that this program was tested with.
+  const tag = profile === "typescript" ? `${IMAGES_VERSION}-deno-${Deno.version.deno}` : IMAGES_VERSION;
+  return `localhost/svc-${profile}:${tag}`;
 }
 
 /** The image of `[agent.environment]`. Its profile has one, or it names one: the configuration was checked. */

@@ -14,10 +14,11 @@ export const LAB_IMAGE = "localhost/svc-lab:1";
 
 /**
  * What Podman needs where a machine's cgroups are of version 1 beside 2, and the rights to raise limits are missing: as
- * in many virtual machines. Only for tests; a user's engine is as the user set it up.
+ * in many virtual machines. The number of processes is one of the user, so of all containers: eight of them may reach
+ * theirs at once. Only for tests; a user's engine is as the user set it up.
  */
 const CONTAINERS_CONF = `[containers]
-default_ulimits = ["nofile=1024:1024", "nproc=512:512"]
+default_ulimits = ["nofile=1024:1024", "nproc=8192:8192"]
 log_driver = "none"
 [engine]
 runtime = "runc"

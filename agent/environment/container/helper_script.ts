@@ -33,9 +33,10 @@ end_others() {
     read -r s <"$p/stat" || continue
     set -- ${"$"}{s##*) }
     p=${"$"}{p#/proc/}
-    [ "$1" != Z ] || continue
     case " 1 $out $err " in *" $p "*) continue ;; esac
     case " $out $err " in *" $2 "*) continue ;; esac
+    left=1
+    [ "$1" != Z ] || continue
     found=1
     kill -9 $p
   done
@@ -142,7 +143,7 @@ while :; do
   IFS= read -r head || { [ ! "$stop$poked" ] || { stop= poked=; continue; }; exit 0; }
   IFS= read -r line || exit 0
   set -- $head
-  word=$1 limit=$2 cap=$(($3 + 1)) bytes=$4 stop= state=start
+  word=$1 limit=$2 cap=$(($3 + 1)) bytes=$4 stop= left= state=start
   echo "$word begin"
   exec 5>$fds/7 6>$fds/8
   (head -c $cap; exec cat >/dev/null) <&7 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
@@ -168,6 +169,12 @@ while :; do
   # What kills the readers leaves bytes that would be taken for the next call's.
   wait $out || cat <&7 >/dev/null
   wait $err || cat <&8 >/dev/null
+  # The dead count as processes until their parent, now the helper, has waited for a child younger than they are.
+  if [ "$left" ]; then
+    while end_others; do :; done
+    : &
+    wait $!
+  fi
   echo '! end' >&9
   notes= oom=0
   while IFS= read -r note <&9; do

@@ -114,6 +114,21 @@ poolTest("a policy that edits, removes or replaces tests earns nothing, and is r
   }
 });
 
+poolTest("twelve attempts with three containers: each has its own, and nothing is left", {
+  pool: { max_live: 3, reuse: "workspace" },
+}, async ({ open, live }) => {
+  const verify = { command: ["sh", "-c", 'test "$(cat i)" = "$(cat j)" && test "$(ls -A | wc -l)" = 2'] };
+  const rewards = await Promise.all(Array.from({ length: 12 }, async (_, i) => {
+    const setup = [`echo ${i} > j; setsid sleep 1000 & (sleep 1000 &)`];
+    const environment = await open({ files: { i: `${i}\n` }, setup, verify });
+    ok((await live()).length <= 3);
+    const { reward } = await environment.grade(NEVER);
+    await environment.close();
+    return reward;
+  }));
+  deepEqual(rewards, rewards.map(() => 1));
+});
+
 poolTest(
   "an aborted wait for a container leaves the others alone",
   { pool: { max_live: 1 } },

@@ -199,7 +199,14 @@ export function startEngineProgram(
   stdin: "null" | "piped",
 ): Deno.ChildProcess {
   try {
-    return new Deno.Command(program, { args: [...args], stdin, stdout: "piped", stderr: "piped" }).spawn();
+    return new Deno.Command(program, {
+      args: [...args],
+      // Podman's monitor leaves a file "oom" in this folder when a container's memory is exhausted.
+      ...(Deno.build.os === "linux" && { cwd: "/tmp" }),
+      stdin,
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
   } catch (cause) {
     const is_missing = cause instanceof Deno.errors.NotFound || cause instanceof Deno.errors.NotCapable;
     if (!is_missing) throw cause;

@@ -8,7 +8,6 @@ import type { ToolCall } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
-import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
@@ -154,9 +153,7 @@ class LocalEnvironment implements Environment {
       if (result.code !== 0) {
         throw new ServiceError(
           "environment_failed",
-          `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ${
-            outcomeText(result)
-          }`,
+          `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ${outcomeText(result)}`,
         );
       }
     }

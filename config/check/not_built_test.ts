@@ -66,12 +66,3 @@ Deno.test("values that need no missing part are accepted", () => {
     assert.deepEqual(checkRunConfig(around(line), { path: "c.toml" }).problems, [], line);
   }
 });
-
-Deno.test("environments of later parts are refused by name", () => {
-  const refused = (lines: string) =>
-    checkRunConfig(`${BASE}${AGENT}[agent.environment]\n${lines}\n`, { path: "c.toml" }).problems
-      .filter(({ code }) => code === "not_built").map(({ message }) => message);
-  for (const type of ['type = "container"\nprofile = "python"', 'type = "http"\nbase_url = "http://127.0.0.1:1"']) {
-    assert.deepEqual(refused(type), []);
-  }
-});

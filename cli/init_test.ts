@@ -64,11 +64,11 @@ Deno.test("every commented line is valid without its comment sign, alone and wit
   }
 });
 
-Deno.test("the starters mention every key that this build has", () => {
+Deno.test("the starters mention every key that this build has, except in tables that their reader must name", () => {
   const text = ALGORITHMS.map(starterConfig).join("\n");
   for (const { key, section } of describeKeys()) {
-    // A list of tables has no entry to begin with.
-    if (isNotBuilt(key) || section.includes("[]")) continue;
+    // A list of tables has no entry to begin with, and a table that its reader must name has no name.
+    if (isNotBuilt(key) || section.includes("[]") || section.includes("<")) continue;
     const name = key.slice(section.length + 1);
     const table = section.split(".").at(-1)!, inline = new RegExp(`^# ${table} = \\{.*\\b${name} = `, "m");
     // A table that is one form of a key stands in one line.

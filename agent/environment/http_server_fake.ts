@@ -94,6 +94,8 @@ export function filesServer({ directory, clock }: { directory: string; clock: Cl
   const environments = localEnvironments({
     ...{ allow_unsandboxed: true, tools: { default: "files" }, scenario_toolsets: [] },
     ...{ limits: { exec_timeout_secs: 30 }, clock, directory },
+    // Its texts do not depend on what this machine has.
+    findIsolation: () => Promise.resolve({ isolation: null, reason: "a test's server" }),
   });
   const { signal } = new AbortController();
   const live = new Map<string, Environment>();

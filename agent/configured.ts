@@ -211,7 +211,11 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
     open: (section, { clock, workspaces, concurrent_rollouts }) =>
       containerEnvironments({
         section,
-        tools: { ...section, tools: { default: section.tools.default ?? toolsetOfProfile(section) } },
+        tools: {
+          ...section,
+          tools: { default: section.tools.default ?? toolsetOfProfile(section) },
+          table: configuredToolsets(section.toolsets),
+        },
         concurrent_rollouts,
         clock,
         ...(workspaces !== undefined && { run: basename(dirname(workspaces)) }),

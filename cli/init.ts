@@ -34,6 +34,17 @@ const HOSTED_MODEL = {
 const OPTIONAL_TABLES: Readonly<Record<string, Record<string, unknown>>> = {
   "agent.scenario_generation": { ...HOSTED_MODEL, count: 50 },
   "agent.collect_api": HOSTED_MODEL,
+  "agent.judge": {
+    ...HOSTED_MODEL,
+    ...{
+      type: "ruler",
+      rubric: "Prefer short answers.",
+      max_chars: 100_000,
+      timeout_secs: 60,
+      max_retries: 2,
+    },
+    ...{ permute: true, cache_path: "judgements.jsonl" },
+  },
 };
 
 /** Sections and keys that only other algorithms use. */

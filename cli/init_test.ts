@@ -69,6 +69,8 @@ Deno.test("the starters mention every key that this build has, except in tables 
   for (const { key, section } of describeKeys()) {
     // A list of tables has no entry to begin with, and a table that its reader must name has no name.
     if (isNotBuilt(key) || section.includes("[]") || section.includes("<")) continue;
+    // Only requests name entries of a catalogue.
+    if (key === "agent.judge.id") continue;
     const name = key.slice(section.length + 1);
     const table = section.split(".").at(-1)!, inline = new RegExp(`^# ${table} = \\{.*\\b${name} = `, "m");
     // A table that is one form of a key stands in one line.

@@ -87,7 +87,7 @@ Deno.test("capabilities has the contract's fields, and devices are probed once",
   assert.deepEqual(json.environments, {
     container: { available: true, reason: null },
     local: true,
-    http: false,
+    http: true,
   });
   assert.deepEqual(json.devices, [CARD]);
   assert.deepEqual(json.budgets.vram, { requested: 0.5, total_bytes: 1000, effective_bytes: 500 });

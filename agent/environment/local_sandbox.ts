@@ -42,7 +42,7 @@ export class LocalSandbox extends Workspace implements Sandbox {
       ...deno !== null && { folders: [deno] },
       ...isolation ? { launcher: isolation.launcher(this.root) } : { env: this.#environment() },
     });
-    return isolation ? result : this.#withoutRoot(result);
+    return isolation ? withSignal(result) : this.#withoutRoot(result);
   }
 
   /** Removes the workspace, and what programs kept beside it. */
@@ -111,6 +111,16 @@ async function* entriesOf(folder: string): AsyncGenerator<Deno.DirEntry> {
       throw error;
     }
   }
+}
+
+/** The greatest number of a signal. */
+const MAX_SIGNAL = 64;
+
+/** Bubblewrap ends with 128 and the signal's number where a signal ended its program. */
+function withSignal(result: CommandResult): CommandResult {
+  const { ended, code } = result;
+  const is_signal = ended === "exited" && code! > 128 && code! <= 128 + MAX_SIGNAL;
+  return is_signal ? { ...result, ended: "killed", code: null } : result;
 }
 
 /** The result of a program that may not run. */

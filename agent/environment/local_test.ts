@@ -48,7 +48,7 @@ if (lack === null) {
     const factory = localEnvironments(options({ clock, directory, findIsolation }));
     return Promise.resolve({
       ...{ factory, clock, leftovers: () => names(directory) },
-      ...{ workspace: SANDBOX_ROOT, shows_signals_as_statuses: true },
+      ...{ workspace: SANDBOX_ROOT, signal_statuses_are_signals: true },
     });
   });
 } else {

@@ -313,7 +313,7 @@ Deno.test("a program that cannot be started says so without its name", strict, a
     const [options, reason] of [
       [{ command: ["no-such-program"] }, "no such program"],
       [{ command: ["./absent"] }, "no such program"],
-      [{ command: ["sh"], cwd: "/no/such/folder" }, "it does not start"],
+      [{ command: ["sh"], cwd: "/no/such/folder" }, "there is no folder /no/such/folder"],
     ] as const
   ) {
     const program = new RewardProgram({

@@ -21,6 +21,7 @@ const PATHS: Record<string, string> = {
   "agent.mcp_config": "in/mcp.json",
   "agent.scenarios": "in/scenarios.jsonl",
   "evaluation.data": "in/heldout.jsonl",
+  "agent.judge.cache_path": "out/judgements.jsonl",
   "output.path": "out/adapter.gguf",
   "output.peft_dir": "out/peft",
   "checkpoint.directory": "out/checkpoints",
@@ -40,6 +41,8 @@ function loaded(root: string, changes: Record<string, string> = {}) {
   const text = `
 run.algorithm = "agent_grpo"
 agent.updates = 1
+agent.judge.base_url = "http://127.0.0.1:1"
+agent.judge.model = "m"
 agent.environment = { type = "local", allow_unsandboxed = true, scenario_toolsets = ["files"] }
 ${lines.join("\n")}`;
   return parseRunConfig(text, { path });
@@ -109,7 +112,7 @@ Deno.test(
       for (const a of OUTPUTS) {
         for (const b of OUTPUTS.filter((key) => key !== a)) {
           const message = await refusal(root, { [a]: `linked/${PATHS[b]}` });
-          assert.match(message, /are the same (file|folder); name another [a-z]+\.[a-z_]+$/, `${a}, ${b}`);
+          assert.match(message, /are the same (file|folder); name another [a-z]+(\.[a-z_]+)+$/, `${a}, ${b}`);
           assert.ok(message.includes(a) && message.includes(b), message);
         }
       }

@@ -49,7 +49,7 @@ Deno.test("a run and its replay have the same adapter and evaluations", async ()
     });
     assert.equal(lenient.state, "completed");
     assert.deepEqual(lenient.lost[0], {}, "the first update has the same policy");
-    assert.ok(lenient.lost[1]!.tool_failed! > 0);
+    assert.ok(lenient.lost[1]!.environment_failed! > 0);
 
     await Deno.remove(`${folder}/update_000003.jsonl.gz`);
     assert.equal((await replay("e", "end_run")).state, "failed");

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { ASSUMED_DEVICE } from "../../tests/assumed_device.ts";
-import { GIB, postJson as post, postToml as toml, withPlans } from "../../tests/plan_app.ts";
+import { CATALOGUE, GIB, postJson as post, postToml as toml, withPlans } from "../../tests/plan_app.ts";
 import { refusal } from "../app_testing.ts";
 
 Deno.test("a recipe is planned: its configuration, sources, memory, length and warnings", () =>
@@ -257,15 +257,13 @@ Deno.test("what is not built is refused by name", () =>
     const recipe = (objective: unknown) => ({
       ...{ recipe: "agent_grpo", model: files.model, scenarios: files.scenarios, objective },
     });
-    const sealed = await send("/v1/plan", post(recipe({ environment: "sealed" })));
-    assert.deepEqual(refusal(sealed)[0], 422);
-    assert.match(sealed.json.detail, /the container sandbox is not in this build/);
-    assert.ok(sealed.json.errors.every(({ pointer }: { pointer: string }) =>
-      pointer.startsWith("/objective/environment")
-    ));
-    const judged = await send("/v1/plan", post(recipe({ judge: "critic" })));
-    assert.match(judged.json.detail, /the judge is not in this build/);
-  }));
+    const judged = await send("/v1/plan", post(recipe({ judge: "own" })));
+    assert.deepEqual(refusal(judged)[0], 422);
+    assert.match(judged.json.detail, /the judge in the run's own model is not in this build/);
+    assert.ok(
+      judged.json.errors.every(({ pointer }: { pointer: string }) => pointer.startsWith("/objective/judge")),
+    );
+  }, { toml: `${CATALOGUE}[[judges]]\nid = "own"\ntype = "local"\n` }));
 
 Deno.test("what only the operator declares is refused as that in complete configurations too", () =>
   withPlans(async ({ send, files }) => {

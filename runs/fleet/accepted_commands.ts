@@ -18,14 +18,18 @@ export function commandEvent(
 /**
  * Accepts a learning rate while the run's process is starting. The process reads and logs the command once it is ready.
  * Until then `unlogged` in the server's record has the rate.
+ *
+ * @throws {ServiceError} The refusal of a process that has begun meanwhile.
  */
 export async function acceptRate(run: ManagedRun, lr: number): Promise<void> {
   await run.change(({ unlogged }) => {
     const { after_seq, rates } = unlogged ?? { after_seq: run.last_seq, rates: [] };
     return { learning_rate: lr, unlogged: { after_seq, rates: [...rates, lr] } };
   });
-  // When the process ends before it reads the command, logMissingCommands writes the event.
-  run.child?.command("set_lr", { lr }).catch(() => {});
+  const { child } = run, answered = child?.command("set_lr", { lr });
+  // When a process that has not begun ends before it reads the command, logMissingCommands writes the event.
+  if (child?.has_begun) await answered;
+  else answered?.catch(() => {});
 }
 
 /**

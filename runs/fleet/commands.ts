@@ -42,7 +42,8 @@ export async function setLearningRate(
   lifecycle: RunLifecycle,
 ): Promise<TakesEffect> {
   const { child, record: { state } } = run;
-  if (child && state === "starting") await acceptRate(run, lr);
+  // The state of a process that has begun is known a moment later, and its run may end in that moment.
+  if (child && state === "starting" && !child.has_begun) await acceptRate(run, lr);
   else {
     if (child) await child.command("set_lr", { lr });
     else await logIdle(run, commandEvent("set_lr", "boundary", { lr }), lifecycle);

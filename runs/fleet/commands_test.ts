@@ -2,12 +2,16 @@
 
 import assert from "node:assert/strict";
 import { systemClock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { testConfig } from "../config_testing.ts";
 import { DirectoryLock } from "../directory/directory_lock.ts";
 import { IdleRun } from "../directory/idle_run.ts";
 import type { RunEvent } from "../record/event.ts";
+import { setLearningRate } from "./commands.ts";
 import { loggedEvents, openGate, TestFleet, withFleet } from "./fleet_testing.ts";
+import type { ManagedRun } from "./managed_run.ts";
+import type { RunLifecycle } from "./run_lifecycle.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
 
@@ -261,3 +265,28 @@ Deno.test(
     });
   },
 );
+
+Deno.test("a run that seems to start and is ending refuses a learning rate", async () => {
+  const ending = new ServiceError("conflict", "Cannot set_lr: the run is ending", { is_ending: true });
+  for (const begins of ["before the command", "while the rate is stored"] as const) {
+    let has_begun = begins === "before the command";
+    const changed: unknown[] = [];
+    const run = {
+      record: { state: "starting" },
+      last_seq: 2,
+      child: {
+        get has_begun() {
+          return has_begun;
+        },
+        command: () => Promise.reject(ending),
+      },
+      change: (changes: unknown) => {
+        has_begun = true;
+        changed.push(changes);
+        return Promise.resolve();
+      },
+    } as unknown as ManagedRun;
+    await assert.rejects(setLearningRate(run, 0.5, {} as RunLifecycle), ending);
+    assert.equal(changed.length, begins === "before the command" ? 0 : 1);
+  }
+});

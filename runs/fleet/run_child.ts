@@ -57,6 +57,7 @@ export class RunChild {
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
   readonly #pending = new PendingRequests<Waiting>();
   #fatal: ErrorRecord | null = null;
+  #has_begun = false;
 
   private constructor(process: Deno.ChildProcess) {
     this.#process = process;
@@ -141,6 +142,11 @@ export class RunChild {
     return await promise.finally(() => signal.removeEventListener("abort", drop));
   }
 
+  /** Whether it was told to begin. What it is asked from then on it may refuse, because it ends. */
+  get has_begun(): boolean {
+    return this.#has_begun;
+  }
+
   /** Ends the process and the processes of its group at once. */
   kill(): void {
     try {
@@ -197,8 +203,10 @@ export class RunChild {
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
     // Commands that were accepted before are in the pipe already, so the process reads them before BEGIN. A process that
     // is gone needs no answer.
-    else if ("ready" in message) this.#write(BEGIN).catch(() => {});
-    else if ("fatal" in message) this.#fatal = message.fatal;
+    else if ("ready" in message) {
+      this.#has_begun = true;
+      this.#write(BEGIN).catch(() => {});
+    } else if ("fatal" in message) this.#fatal = message.fatal;
     else this.#answer(message.id, message);
   }
 

@@ -25,14 +25,36 @@ export interface Told {
   events: number;
 }
 
-/** Whether a log has every accepted command once and in order, and besides only others that were sent. */
-export function isLogOf(sent: readonly Sent[], logged: readonly string[]): boolean {
+/** The most commands on each side of a departure that are told. */
+const TOLD_COMMANDS = 10;
+
+/**
+ * Where a log departs from having every accepted command once and in order, and besides only others that were sent: the
+ * commands around that place; null when it does not.
+ */
+export function departureOf(sent: readonly Sent[], logged: readonly string[]): string | null {
   let matched = new Set([0]);
-  for (const { command, is_accepted } of sent) {
+  for (const [i, { command, is_accepted }] of sent.entries()) {
     const logged_too = [...matched].filter((at) => logged[at] === command).map((at) => at + 1);
-    matched = new Set(is_accepted ? logged_too : [...matched, ...logged_too]);
+    const next = new Set(is_accepted ? logged_too : [...matched, ...logged_too]);
+    if (next.size === 0) return departureText(sent, logged, { sent: i, logged: Math.max(...matched) });
+    matched = next;
   }
-  return matched.has(logged.length);
+  if (matched.has(logged.length)) return null;
+  return departureText(sent, logged, { sent: sent.length, logged: Math.max(...matched) });
+}
+
+function departureText(
+  sent: readonly Sent[],
+  logged: readonly string[],
+  at: { sent: number; logged: number },
+): string {
+  const around = <T>(all: readonly T[], place: number) =>
+    all.slice(Math.max(0, place - TOLD_COMMANDS), place + TOLD_COMMANDS);
+  const texts = around(sent, at.sent).map(({ command, is_accepted }) =>
+    `${command}${is_accepted ? "" : "?"}`
+  );
+  return `command ${at.sent} of ${texts.join(", ")}: the log has ${around(logged, at.logged).join(", ")}`;
 }
 
 export async function api(url: string, init?: RequestInit): Promise<Record<string, unknown>> {
@@ -152,10 +174,8 @@ export class KilledClient {
     const logged = log.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line))
       .filter(({ kind }) => kind === "command")
       .map(({ command, arguments: { seed, lr } }) => [command, seed ?? lr ?? []].flat().join(" "));
-    if (!isLogOf(this.#sent, logged)) {
-      const sent = this.#sent.map(({ command, is_accepted }) => `${command}${is_accepted ? "" : "?"}`);
-      missing.push(`commands ${sent.join(", ")}: the log has ${logged.join(", ")}`);
-    }
+    const departure = departureOf(this.#sent, logged);
+    if (departure !== null) missing.push(departure);
     return missing;
   }
 

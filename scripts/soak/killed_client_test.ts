@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isLogOf } from "./killed_client.ts";
+import { departureOf } from "./killed_client.ts";
 
 /** Commands as they were sent; those with a question mark had no answer. */
 const sent = (text: string) =>
@@ -19,7 +19,7 @@ Deno.test("a log has what was accepted, once and in order, and may have what had
       ["a? a b", "a a b"],
       ["a? b?", ""],
     ] as const
-  ) assert.ok(isLogOf(sent(commands), log(logged)), `${commands}: ${logged}`);
+  ) assert.equal(departureOf(sent(commands), log(logged)), null, `${commands}: ${logged}`);
 });
 
 Deno.test("a log that lost, doubled, invented or swapped a command is not what was accepted", () => {
@@ -34,5 +34,11 @@ Deno.test("a log that lost, doubled, invented or swapped a command is not what w
       ["a? a", ""],
       ["a", ""],
     ] as const
-  ) assert.ok(!isLogOf(sent(commands), log(logged)), `${commands}: ${logged}`);
+  ) assert.notEqual(departureOf(sent(commands), log(logged)), null, `${commands}: ${logged}`);
+});
+
+Deno.test("a departure is told with the commands around it", () => {
+  const commands = Array.from({ length: 100 }, (_, i) => `c${i}`), lost = commands.toSpliced(50, 1);
+  const told = departureOf(sent(commands.join(" ")), lost)!;
+  assert.match(told, /^command 50 of c40, .*, c59: the log has c40, .*, c49, c51, /);
 });

@@ -123,6 +123,24 @@ Deno.test("a rollout is replayed without its world: calls, step rewards, grades"
   ]]);
 });
 
+Deno.test("what an environment starts with is replayed, and that a failure may not come again", async () => {
+  const environment = testEnvironments(), { open } = environment;
+  environment.open = async (scenario, options) => {
+    const opened = await open(scenario, options);
+    const broken = new ServiceError("environment_failed", "Cannot use the server: it is gone", {
+      transient: true,
+    });
+    const call: typeof opened.call = (...asked) =>
+      scenario.id === "fail" ? Promise.reject(broken) : opened.call(...asked);
+    return { ...opened, observation: { rooms: ["hall"] }, call };
+  };
+  const groups = await recordAndReplay({ scenarios: ["say", "fail"], environment });
+  const [said, failed] = groups.map(({ members }) => members[0]!);
+  ok(said!.messages.some(({ role, content }) => role === "user" && content.endsWith('{"rooms":["hall"]}')));
+  deepEqual([said!.deterministic, failed!.deterministic], [true, false]);
+  deepEqual(failed!.failure, { boundary: "environment", message: "Cannot use the server: it is gone" });
+});
+
 Deno.test("a judge's evidence and grades are replayed, and the judge is not asked", async () => {
   const judge = rankingJudge(), other = rankingJudge({ before: () => Promise.reject(new Error("asked")) });
   other.inspect = () => Promise.reject(new Error("inspected"));

@@ -17,6 +17,7 @@ const server = {
 };
 const host = new McpServerHost({ ...server, denied_tools: [], secrets: [] }, {
   clock: systemClock,
+  call_timeout_ms: 30_000,
   report: (message) => console.error(message),
 });
 for (const { name, parameters } of await host.list(signal)) {

@@ -5,8 +5,8 @@ import type { ToolCatalog } from "../tools/tool_host.ts";
 import { catalogRefusal } from "../tools/toolsets.ts";
 import type { Environment, EnvironmentFactory } from "./environment.ts";
 
-/** The limit of a call to another tool host, which no `[agent.environment]` sets: its default there. */
-const CALL_TIMEOUT_MS = 30_000;
+/** The limit of a call to another tool host that ignores its own limit, which is shorter. */
+const CALL_TIMEOUT_MS = 40_000;
 
 /**
  * The environments of a configuration without `[agent.environment]`. A scenario with `metadata.env` is refused, because

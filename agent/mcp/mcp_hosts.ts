@@ -10,6 +10,9 @@ import type { AgentConfig } from "../../config/schema.ts";
 import type { PermissionNeeds } from "../../core/permissions.ts";
 import { type McpHostOptions, McpServerHost } from "./mcp_server.ts";
 
+/** The limit of a call without `[agent.environment]`, in seconds: its default there. */
+const CALL_TIMEOUT_SECS = 30;
+
 /** Whether a configuration has MCP servers. */
 export function hasMcpServers({ mcp_servers, mcp_config }: AgentConfig): boolean {
   return (mcp_servers ?? []).length > 0 || mcp_config !== undefined;
@@ -21,10 +24,17 @@ export function hasMcpServers({ mcp_servers, mcp_config }: AgentConfig): boolean
  * @throws {ServiceError} `config_invalid` for an MCP configuration file that cannot be used, and for an environment
  * variable that is not set.
  */
-export function mcpHosts(agent: AgentConfig, options: McpHostOptions): McpServerHost[] {
+export function mcpHosts(
+  agent: AgentConfig,
+  options: Omit<McpHostOptions, "call_timeout_ms">,
+): McpServerHost[] {
   const { servers, warnings } = mcpServersOf(agent);
   for (const warning of warnings) options.report(warning);
-  return servers.map((server) => new McpServerHost(expandMcpServer(server, Deno.env.get), options));
+  const { exec_timeout_secs = CALL_TIMEOUT_SECS } = agent.environment?.limits ?? {};
+  const call_timeout_ms = exec_timeout_secs * 1000;
+  return servers.map((server) =>
+    new McpServerHost(expandMcpServer(server, Deno.env.get), { ...options, call_timeout_ms })
+  );
 }
 
 /**

@@ -25,6 +25,8 @@ const MAX_REASON_CHARS = 1000;
 /** What a host needs besides its server. */
 export interface McpHostOptions {
   clock: Clock;
+  /** The time that a call may take, with a start of the server that it waits for. */
+  call_timeout_ms: number;
   workspaces?: string | undefined;
   /** Receives messages for the run's log. */
   report(message: string): void;
@@ -92,9 +94,26 @@ export class McpServerHost implements ToolHostFactory {
    * Calls a tool.
    *
    * @param own The attempt's session; null: the shared one.
-   * @throws {ServiceError} `tool_failed`.
+   * @throws {ServiceError} `tool_failed`, `environment_failed` without a required server; both with
+   * `details.transient`, because nothing says that the server fails again in another run.
    */
-  async call(
+  async call(call: ToolCall, own: Session | null, signal: AbortSignal): Promise<CallAnswer> {
+    const { clock, call_timeout_ms } = this.#options;
+    const late = new AbortController(), done = new AbortController();
+    const reason = new Error(`it gave no answer within ${call_timeout_ms / 1000} s`);
+    const failure = this.#failure(`call ${JSON.stringify(call.name)} of`, reason, "tool_failed");
+    clock.sleep(call_timeout_ms, done.signal).then(() => late.abort(failure), () => {});
+    try {
+      return await this.#call(call, own, AbortSignal.any([signal, late.signal]));
+    } catch (error) {
+      // Whatever broke because the time was up.
+      throw late.signal.aborted && !signal.aborted ? failure : error;
+    } finally {
+      done.abort();
+    }
+  }
+
+  async #call(
     { name, arguments: args }: ToolCall,
     own: Session | null,
     signal: AbortSignal,
@@ -185,7 +204,8 @@ export class McpServerHost implements ToolHostFactory {
 
   #failure(what: string, error: unknown, code: "environment_failed" | "tool_failed" = "environment_failed") {
     if (error instanceof ServiceError && error.code === "cancelled") return error;
-    return new ServiceError(code, `Cannot ${what} ${this.name}: ${this.#reasonOf(error)}`);
+    const message = `Cannot ${what} ${this.name}: ${this.#reasonOf(error)}`;
+    return new ServiceError(code, message, { transient: true });
   }
 
   #tellGone(error: unknown): void {

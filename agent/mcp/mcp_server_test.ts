@@ -4,7 +4,14 @@ import { MAX_RESULT_CHARS } from "./call_result.ts";
 import { END_GRACE_MS } from "./child_transport.ts";
 import { MAX_ANSWER_BYTES } from "./guarded_fetch.ts";
 import { MAX_FAILURES, RESTART_DELAY_MS } from "./mcp_server.ts";
-import { callOnce, never, type TestHost, testHost, type TestHostOptions } from "./mcp_testing.ts";
+import {
+  CALL_TIMEOUT_MS,
+  callOnce,
+  never,
+  type TestHost,
+  testHost,
+  type TestHostOptions,
+} from "./mcp_testing.ts";
 import { MAX_LIST_PAGES } from "./sdk.ts";
 import { START_TIMEOUT_MS } from "./session.ts";
 
@@ -201,6 +208,18 @@ hosted("a server that hangs is started again once nobody waits for it", {}, asyn
   const hanging = attempt.call({ id: "c", name: "hang", arguments: {} }, stop.signal);
   stop.abort(new Error("too late"));
   await rejects(hanging, { code: "tool_failed", message: `Cannot call "hang" of ${SERVER}: too late` });
+  const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
+  ok(later !== pid && await isDead(pid));
+});
+
+hosted("a call ends at its time limit, and the server is started again", {}, async ({ host, pid, clock }) => {
+  const hanging = rejects(callOnce(host, "hang"), {
+    code: "tool_failed",
+    message: `Cannot call "hang" of ${SERVER}: it gave no answer within ${CALL_TIMEOUT_MS / 1000} s`,
+    details: { transient: true },
+  });
+  await clock.wake(CALL_TIMEOUT_MS);
+  await hanging;
   const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
   ok(later !== pid && await isDead(pid));
 });

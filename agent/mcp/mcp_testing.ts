@@ -11,6 +11,9 @@ export const never = new AbortController().signal;
 
 const PROGRAM = fileURLToPath(new URL("misbehaving_server_fake.ts", import.meta.url));
 
+/** The limit of a call. */
+export const CALL_TIMEOUT_MS = 30_000;
+
 /** The command of the server that misbehaves. */
 export function misbehavingCommand(mode = "well"): string[] {
   return [Deno.execPath(), "run", "-A", "--no-config", "--no-lock", "--quiet", PROGRAM, mode];
@@ -82,7 +85,9 @@ export function testHost(options: TestHostOptions = {}): TestHost {
     ...(options.allowed_tools && { allowed_tools: options.allowed_tools }),
     denied_tools: options.denied_tools ?? [],
   }, Deno.env.get);
-  const host = new McpServerHost(server, { clock, report: (message) => messages.push(message) });
+  const host = new McpServerHost(server, {
+    ...{ clock, call_timeout_ms: CALL_TIMEOUT_MS, report: (message) => messages.push(message) },
+  });
   return { host, messages, clock: manual, [Symbol.asyncDispose]: () => host.close() };
 }
 

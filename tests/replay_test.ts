@@ -3,12 +3,13 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { chatAnswer } from "../core/chat_api/chat_server_fake.ts";
+import { answerRequest } from "../examples/tiny_agent_environment.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
-
-const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
+import { expectReplayed, expectSame, train, trajectories } from "./replayed_run.ts";
 
 async function writeConfig(root: string): Promise<string> {
   const path = join(root, "run.toml");
@@ -48,25 +49,6 @@ every_updates = 1
   return path;
 }
 
-async function train(config: string, ...args: string[]) {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", CLI, "train", config, "--json", ...args],
-    stdout: "piped",
-    stderr: "piped",
-  }).output();
-  const lines = new TextDecoder().decode(stdout).split("\n").filter((line) => line.startsWith("{"));
-  const events = lines.map((line) => JSON.parse(line) as RunEvent);
-  return { code, events, error: new TextDecoder().decode(stderr) };
-}
-
-/** The lines of an update's trajectories, without the fields that depend on a clock. */
-async function trajectories(run: string, update: number): Promise<unknown[]> {
-  const text = await Deno.readTextFile(join(run, `trajectories/update_00000${update}.jsonl`));
-  return text.trimEnd().split("\n").map((line) =>
-    JSON.parse(line, (key, value) => key === "time" || /_(ms|seconds)$/.test(key) ? 0 : value)
-  );
-}
-
 /** Attempts and passes of every scenario by update, as the last checkpoint has them. */
 async function history(run: string): Promise<unknown> {
   const { state } = JSON.parse(await Deno.readTextFile(join(run, "checkpoints/update_000002/state.json")));
@@ -98,40 +80,28 @@ gpuTest("a recorded run is replayed to the same bytes, and one update of it with
       "update_000002.jsonl.gz",
     ]);
 
-    const own = await train(config, "--replay", join(root, "recorded"), "--force");
+    const own = await train(config, ["--replay", join(root, "recorded"), "--force"]);
     assert.equal(own.code, 2, own.error);
     assert.match(own.error, /--replay/);
 
-    const replayed = await train(
-      config,
-      "--replay",
-      join(root, "recorded"),
-      `run.directory=${join(root, "replayed")}`,
-    );
+    const replayed = await train(config, [
+      ...["--replay", join(root, "recorded"), `run.directory=${join(root, "replayed")}`],
+    ]);
     assert.equal(replayed.code, 0, replayed.error);
-    for (const file of ["adapter.gguf", "checkpoints/update_000002/optimizer.safetensors"]) {
-      const [a, b] = await Promise.all(
-        ["recorded", "replayed"].map((run) => Deno.readFile(join(root, run, file))),
-      );
-      assert.deepEqual(a, b, file);
-    }
-    for (const update of [1, 2]) {
-      assert.deepEqual(
-        await trajectories(join(root, "replayed"), update),
-        await trajectories(join(root, "recorded"), update),
-      );
-    }
+    await expectSame([join(root, "recorded"), join(root, "replayed")], {
+      updates: [1, 2],
+      files: ["adapter.gguf", "checkpoints/update_000002/optimizer.safetensors"],
+    });
     assert.deepEqual(await history(join(root, "replayed")), await history(join(root, "recorded")));
     assert.deepEqual(evaluations(replayed.events), evaluations(recorded.events));
     assert.equal(evaluations(replayed.events).length, 2);
     const made = (await Array.fromAsync(Deno.readDir(join(root, "replayed")))).map(({ name }) => name);
     assert.ok(!made.includes("recordings"), "a replay is not recorded");
 
-    const forked = await train(
-      config,
+    const forked = await train(config, [
       ...["--fork", join(root, "recorded/checkpoints/update_000001"), "--replay", join(root, "recorded")],
       ...[`run.directory=${join(root, "forked")}`, "training.lr=1e-4"],
-    );
+    ]);
     assert.equal(forked.code, 0, forked.error);
     assert.deepEqual(
       tokensOf(await trajectories(join(root, "forked"), 2)),
@@ -144,3 +114,85 @@ gpuTest("a recorded run is replayed to the same bytes, and one update of it with
     assert.notDeepEqual(adapters[0], adapters[1]);
   });
 });
+
+/** A run of one update whose tasks have no check of their own, with another world. */
+async function writeWorldConfig(root: string, world: string): Promise<string> {
+  const path = join(root, "run.toml");
+  const tasks = fileURLToPath(new URL("../examples/tiny_agent_reward_tasks.jsonl", import.meta.url));
+  await Deno.writeTextFile(
+    path,
+    `
+[run]
+algorithm = "agent_grpo"
+directory = "recorded"
+record = true
+[model]
+path = ${JSON.stringify(await fixturePath("models/tiny-agent-f16.gguf"))}
+[training]
+ctx = 640
+[agent]
+scenarios = ${JSON.stringify(tasks)}
+updates = 1
+scenarios_per_update = 2
+group_size = 4
+max_turns = 3
+max_new_tokens_per_turn = 48
+truncation = "min_reward"
+${world}
+[observe]
+`,
+  );
+  return path;
+}
+
+gpuTest(
+  "a run in an environment behind a server is replayed without the server",
+  () =>
+    withFolder(async (root) => {
+      const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, answerRequest);
+      const base_url = `http://127.0.0.1:${server.addr.port}`;
+      const config = await writeWorldConfig(
+        root,
+        `[agent.environment]\ntype = "http"\nbase_url = "${base_url}"`,
+      );
+      await expectReplayed(config, { root, gone: () => server.shutdown() });
+      await assert.rejects(fetch(base_url), "nothing answers there");
+    }),
+);
+
+gpuTest(
+  "a run with a judge behind a server is replayed without the server and its key",
+  () =>
+    withFolder(async (root) => {
+      const key = "SVC_TEST_REPLAY_JUDGE_KEY";
+      let asked = 0;
+      const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
+        asked++;
+        const { trajectories } = JSON.parse((await request.json()).messages[1].content);
+        // deno-lint-ignore no-explicit-any -- the document of a request
+        const scores = trajectories.map(({ trajectory_id }: any, i: number) => ({
+          ...{ trajectory_id, explanation: "by its place", score: i / trajectories.length },
+        }));
+        return chatAnswer(JSON.stringify({ scores }));
+      });
+      const config = await writeWorldConfig(
+        root,
+        `
+[agent.judge]
+base_url = "http://127.0.0.1:${server.addr.port}/v1"
+model = "by-place"
+api_key_env = "${key}"
+timeout_secs = 600
+[agent.environment]
+type = "local"
+allow_unsandboxed = true
+scenario_toolsets = ["files"]
+`,
+      );
+      const env = { [key]: "sk-canary" };
+      const events = await expectReplayed(config, { root, gone: () => server.shutdown(), env });
+      assert.ok(asked > 0);
+      const end = events.at(-1)!;
+      assert.ok(end.kind === "end" && !end.deterministic, "another answer may come next time");
+    }),
+);

@@ -87,8 +87,8 @@ export async function startRun(options: StartRunOptions): Promise<StartedRun> {
   const replay = replayed === undefined ? null : await replaySource(replayed, prepared);
   const { config, files } = prepared;
   await checkWritable(config);
-  // A server's run fails with this when it begins: its client cannot change the server's variables.
-  if (options.adopt === undefined) readKey(config.agent?.judge?.api_key_env, JUDGE_KEY);
+  // A server's run fails with this when it begins: its client cannot change the server's variables. A replay asks nobody.
+  if (options.adopt === undefined && replay === null) readKey(config.agent?.judge?.api_key_env, JUDGE_KEY);
   const checkpoint = parent && await realPathOf(resolve(parent));
   const { entry_url } = options;
   return await startPrepared(prepared, {

@@ -63,7 +63,8 @@ async function openHost(
   const variables = templateVariables(config);
   const parts = await withCheckedFiles(files, () => loadModelParts(config.model, variables));
   const clock = systemClock;
-  const world = configuredWorld(config, { clock, workspaces });
+  // A replay has the recorded tools. Its thread may not read what servers would need, such as variables.
+  const world = configuredWorld(config, { clock, workspaces }, replay ? [] : undefined);
   const host = createAgentHost({
     settings: config.agent ? rolloutSettings(config.agent) : null,
     engine,

@@ -35,7 +35,7 @@ export async function readScenarioData(
   { recordings, tool_hosts }: ReadDataOptions & { tool_hosts?: readonly BuiltToolHost[] } = {},
 ): Promise<ScenarioData> {
   const options = { clock: systemClock, workspaces: config.run.directory };
-  const world = configuredWorld(config, options, tool_hosts)!;
+  const world = configuredWorld(config, options, recordings === undefined ? tool_hosts : [])!;
   try {
     const environments = recordings === undefined
       ? world.environments

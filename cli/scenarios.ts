@@ -1,4 +1,4 @@
-/** `svc scenarios`: scenarios that a model writes. */
+/** `svc scenarios`: scenarios that a model writes, and how those of a run passed. */
 
 import type { Command } from "commander";
 import { resolve } from "node:path";
@@ -23,6 +23,7 @@ import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { hostedModel } from "./hosted_model.ts";
 import { numberFor, overridesArgument } from "./options.ts";
+import { addHistoryCommand } from "./scenario_history.ts";
 import { styled, type Terminal } from "./terminal.ts";
 import { listTools } from "./tools.ts";
 
@@ -169,7 +170,9 @@ function printMessages(terminal: Terminal, messages: readonly ChatMessage[]): vo
 
 /** Adds the command. */
 export function addScenariosCommand(program: Command, context: CliContext): void {
-  const scenarios = program.command("scenarios").description("about the scenarios of a configuration");
+  const scenarios = program.command("scenarios").description(
+    "about the scenarios of a configuration or a run",
+  );
   scenarios.command("generate").description("let a model write scenarios for the tools of a configuration")
     .argument("<config>", "run configuration (TOML) with [agent.scenario_generation]")
     .addArgument(overridesArgument())
@@ -181,4 +184,5 @@ export function addScenariosCommand(program: Command, context: CliContext): void
     .action((path: string, overrides: string[], options: GenerateOptions) =>
       generate(path, overrides, { options, context })
     );
+  addHistoryCommand(scenarios, context);
 }

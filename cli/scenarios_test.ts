@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { rewardedGroup } from "../agent/rollout/group_testing.ts";
 import { chatAnswer, type ChatServer, withChatServer } from "../core/chat_api/chat_server_fake.ts";
 import { readScenarios } from "../data/scenario.ts";
+import { writeObserved } from "../runs/views/observed_testing.ts";
+import type { ScenarioView } from "../runs/views/shapes.ts";
 import { withFolder } from "../tests/folder.ts";
 import { runSvc } from "./context_fake.ts";
 
@@ -110,4 +113,34 @@ Deno.test("a configuration without the section, an address or tools is refused",
     await Deno.writeTextFile(config, (await Deno.readTextFile(config)).replace(/^base_url.*$/m, ""));
     const without = await runSvc("scenarios", "generate", config);
     assert.deepEqual([without.code, /base_url is missing/.test(without.err)], [2, true]);
+  }));
+
+/** A scenario that passes always but in the first update, and one that never passes. */
+const historyGroups = (update: number) => [
+  { ...rewardedGroup(update === 1 ? [1, 0] : [1, 1]), update, line: 1, scenario: "copy" },
+  { ...rewardedGroup([0, 0], 1), update, line: 2, scenario: "write" },
+];
+
+Deno.test("the history of a run's scenarios has the passes of every update", () =>
+  withFolder(async (root) => {
+    await writeObserved(`${root}/trajectories`, { updates: 10, groups: historyGroups });
+    const { code, out, err } = await runSvc("scenarios", "history", root);
+    assert.deepEqual([code, err], [0, ""]);
+    const [copy, write] = out.split("\n");
+    const shown = (row: string) => [3, 4, 5, 6, 7, 8, 9, 10].map((update) => `${update}: ${row}`).join("  ");
+    assert.equal(copy, `copy      19/20  … ${shown("2/2")}`);
+    assert.equal(write, `write      0/20  … ${shown("0/2")}`);
+    assert.equal((await runSvc("scenarios", "history", `${root}/trajectories`)).out, out);
+
+    const { out: document } = await runSvc("scenarios", "history", root, "--json", "--sort");
+    const scenarios: ScenarioView[] = JSON.parse(document);
+    assert.deepEqual(scenarios.map(({ scenario }) => scenario), ["write", "copy"]);
+    assert.deepEqual(scenarios[1]!.updates.map(({ pass_rate }) => pass_rate), [0.5, ...Array(9).fill(1)]);
+  }));
+
+Deno.test("there is no history without trajectories", () =>
+  withFolder(async (root) => {
+    const { code, err } = await runSvc("scenarios", "history", root);
+    assert.equal(code, 2);
+    assert.match(err, /it has no trajectories; name the folder of a run with \[observe\]/);
   }));

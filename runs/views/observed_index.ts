@@ -26,6 +26,7 @@ class ReadLines {
   sign = "";
 }
 
+/** Reads the index of an observe directory, which may still grow. */
 export class ObservedIndex {
   readonly #directory: string;
   #lines = new ReadLines();

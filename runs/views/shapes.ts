@@ -205,5 +205,6 @@ export type MemberView = z.output<typeof memberSchema>;
 export type TokenView = z.output<typeof tokenSchema>;
 export type Diff = z.output<typeof diffSchema>;
 export type FoundMember = z.output<typeof foundMemberSchema>;
+/** A scenario with its attempts, passes and mean reward, together and by update. */
 export type ScenarioView = z.output<typeof scenarioSchema>;
 export type ScenarioGroup = z.output<typeof scenarioGroupSchema>;

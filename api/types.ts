@@ -3,6 +3,7 @@
  * it again.
  */
 
+/** Why a request was refused or failed. */
 export interface Problem {
   /** problem_type_base of the server, a slash, and the kind. */
   type: `${string}/invalid-request` | `${string}/server-declared` | `${string}/unknown-catalog-id` | `${string}/insufficient-memory` | `${string}/unauthorized` | `${string}/forbidden-path` | `${string}/not-found` | `${string}/conflict` | `${string}/payload-too-large` | `${string}/unsupported-media-type` | `${string}/method-not-allowed` | `${string}/device-busy` | `${string}/timeout` | `${string}/not-implemented` | `${string}/internal`;
@@ -59,6 +60,7 @@ export interface Health {
   uptime_seconds: number;
 }
 
+/** What this server and its machine have. */
 export interface Capabilities {
   version: string;
   features: {
@@ -321,6 +323,7 @@ export interface ForkFrom {
   checkpoint?: string;
 }
 
+/** A fine-tuning: what it is, and how far. */
 export interface Run {
   id: string;
   name: string;
@@ -573,6 +576,7 @@ export interface Evaluation {
   row_losses: RowLoss[];
 }
 
+/** What the metrics say about a run. */
 export interface RunHealth {
   /** Critical ones first, then warnings, then those that hold; only those that can be measured. */
   rules: HealthRule[];

@@ -24,6 +24,7 @@ import type { ProbedDevice } from "../server/routing/services.ts";
 import { probeDevices } from "./device_probe.ts";
 import { type Database, openDatabase } from "../server/store/database.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
+import { loadInterface } from "./interface.ts";
 import { type StopSignals, stopSignals } from "./signals.ts";
 import { svcBinary } from "./svc_arguments.ts";
 import type { Terminal } from "./terminal.ts";
@@ -121,8 +122,10 @@ async function open(
     plan: servingPlanner(config, { jobs, ...devices }),
     svc: svcCommand(entry_url),
   });
+  const interface_files = await loadInterface();
   const server = await listen(config, {
     ...devices,
+    interface_files,
     ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database },
     ...{ log: log.line, logRequest: log.line, ...(serving ? { serving } : {}) },
   });

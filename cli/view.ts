@@ -2,7 +2,6 @@
 
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { HAS_INTERFACE } from "../config/check/built.ts";
 import { parseServerConfig } from "../config/server/load.ts";
 import { doing, ServiceError } from "../core/errors.ts";
 import { isPresent } from "../core/files.ts";
@@ -11,6 +10,7 @@ import { jsonText } from "../core/text.ts";
 import { listen } from "../server/listen/listen.ts";
 import { viewRoutes } from "../server/view_routes.ts";
 import { type ViewedDirectory, ViewSource } from "../server/resources/view_run.ts";
+import { loadInterface } from "./interface.ts";
 import { stopSignals } from "./signals.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -79,14 +79,16 @@ export async function view(
   const source = new ViewSource(await viewedDirectory(observe_dir));
   // Only the address matters: view mode has no token, no data of its own and no device.
   const config = parseServerConfig(`bind = "127.0.0.1:${port}"`, { path: join(Deno.cwd(), "view.toml") });
+  const interface_files = await loadInterface();
   const server = await listen(config, {
+    interface_files,
     probeDevices: () => Promise.resolve([]),
     log: (line) => terminal.error(jsonText({ time: new Date().toISOString(), ...line })),
     routes: viewRoutes(source),
     runs: source,
     trajectories: source.trajectories,
   });
-  const url = `http://${server.address}${HAS_INTERFACE ? "/" : "/v1/runs"}`;
+  const url = `http://${server.address}${interface_files ? "/" : "/v1/runs"}`;
   terminal.error(`svc-server shows ${observe_dir} at ${url} (Ctrl-C stops it)`);
   if (open) openBrowser(url, terminal);
   const { first, release } = stopSignals();

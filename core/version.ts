@@ -9,6 +9,8 @@ export interface Build {
   commit: string | null;
   /** The parts that were left out. */
   without?: readonly OptionalPart[];
+  /** The files of the web interface by their path in its folder, compressed with gzip, in base64. */
+  interface_files?: Readonly<Record<string, string>>;
 }
 
 /** Parts that a build can be made without: MCP servers as tools, the container sandbox, and the web interface. */

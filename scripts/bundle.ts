@@ -5,10 +5,12 @@
  */
 
 import { join, relative } from "node:path";
+import { gzipSync } from "node:zlib";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { BUNDLE_FLAGS, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
 import { type Build, OPTIONAL_PARTS, type OptionalPart } from "../core/version.ts";
+import { filesBelow, INTERFACE_FOLDER } from "./build_ui.ts";
 import { type BundledPackage, licensesText } from "./licenses.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -60,7 +62,7 @@ const PACKAGES_OF: Readonly<Record<OptionalPart, readonly string[]>> = {
 };
 
 /** Parts by the text of `--without`: names with commas. @throws When a name is none of a part. */
-export function partsOf(text: string): OptionalPart[] {
+function partsOf(text: string): OptionalPart[] {
   const names = text.split(",").map((name) => name.trim()).filter((name) => name !== "");
   return names.map((name) => {
     const part = OPTIONAL_PARTS.find((known) => known === name);
@@ -69,8 +71,42 @@ export function partsOf(text: string): OptionalPart[] {
   });
 }
 
+/** What a build has besides the program, and what it has not. */
+export interface BuildParts {
+  /** Configurations that need one of these are refused when they are loaded. */
+  without?: readonly OptionalPart[];
+  /** The folder of the built web interface; absent: the build has none. */
+  interface_folder?: string;
+}
+
+/** Parts by the options `--with` and `--without`. @throws When a name is none of a part. */
+export function buildParts(options: { with: string; without: string }): BuildParts {
+  const asked = options.with.trim();
+  if (asked !== "" && asked !== "ui") {
+    throw new Error(`Cannot add ${JSON.stringify(asked)}: the only part that is off by default is ui`);
+  }
+  const without = partsOf(options.without);
+  if (asked === "ui" && without.includes("ui")) throw new Error("Cannot both add and leave out ui");
+  return { without, ...(asked === "ui" && { interface_folder: INTERFACE_FOLDER }) };
+}
+
+/** The files of the built interface, compressed, in base64. @throws When it has not been built. */
+async function interfaceFiles(folder: string): Promise<Record<string, string>> {
+  const paths = await filesBelow(folder);
+  if (!paths.includes(join(folder, "index.html"))) {
+    throw new Error(`Cannot add the web interface: ${folder} does not have it; build it: deno task build-ui`);
+  }
+  return Object.fromEntries(
+    await Promise.all(paths.map(async (path) => {
+      // Node's gzip writes no time, so that the same files give the same bytes.
+      const gzipped = gzipSync(await Deno.readFile(path), { level: 9 });
+      return [relative(folder, path), new Uint8Array(gzipped).toBase64()] as const;
+    })),
+  );
+}
+
 /** Bundles `cli.ts`. */
-async function bundleProgram(without: readonly OptionalPart[]): Promise<Bundle> {
+async function bundleProgram({ without = [], interface_folder }: BuildParts): Promise<Bundle> {
   const folder = await Deno.makeTempDir(), registries = await registriesFolder();
   try {
     const file = join(folder, "svc.js");
@@ -85,7 +121,11 @@ async function bundleProgram(without: readonly OptionalPart[]): Promise<Bundle> 
     const packages_folder = join(registries, registry ?? "");
     // The bundler names modules by their paths from the root, which differ between machines for packages.
     const named = (await Deno.readTextFile(file)).replaceAll(relative(ROOT, packages_folder), "npm");
-    const build: Build = { commit: await currentCommit(), ...(without.length > 0 && { without }) };
+    const build: Build = {
+      commit: await currentCommit(),
+      ...(without.length > 0 && { without }),
+      ...(interface_folder !== undefined && { interface_files: await interfaceFiles(interface_folder) }),
+    };
     const text = named.replace(/^#!.*/, `globalThis.SVC_BUILD = ${JSON.stringify(build)};`);
     const sources = paths.map((path) => {
       const inside = relative(packages_folder, path);
@@ -142,13 +182,9 @@ function windowsLauncher(program: string, args: string, deno_version: string): s
   return lines.map((line) => `${line}\r\n`).join("");
 }
 
-/**
- * Writes the program and its launchers to a folder, which is made if needed.
- *
- * @param without The parts to leave out: configurations that need one are refused when they are loaded.
- */
-export async function writeProgram(folder: string, without: readonly OptionalPart[] = []): Promise<Bundle> {
-  const bundle = await bundleProgram(without);
+/** Writes the program and its launchers to a folder, which is made if needed. */
+export async function writeProgram(folder: string, parts: BuildParts = {}): Promise<Bundle> {
+  const bundle = await bundleProgram(parts);
   const deno_version = (await Deno.readTextFile(join(ROOT, ".deno-version"))).trim();
   const files: [name: string, text: string, mode: number][] = [
     ["svc.js", bundle.text, 0o644],
@@ -172,10 +208,11 @@ if (import.meta.main) {
   const { values } = parseArgs({
     options: {
       out: { type: "string", default: join(ROOT, "dist") },
+      with: { type: "string", default: "" },
       without: { type: "string", default: "" },
     },
   });
-  const { text, packages } = await writeProgram(values.out, partsOf(values.without));
+  const { text, packages } = await writeProgram(values.out, buildParts(values));
   const names = packages.map(({ name, version }) => `${name} ${version}`).join(", ");
   console.log(`wrote ${values.out}: svc.js has ${text.length} characters and contains ${names}`);
 }

@@ -1,14 +1,14 @@
 /**
  * Compiles the bundled program, which it writes to `dist/`, and Deno's runtime to one binary. The runtime is `denort`,
- * which Deno downloads, or the file that the environment variable `DENORT_BIN` names. `--without mcp,containers,ui` leaves
- * parts out.
+ * which Deno downloads, or the file that the environment variable `DENORT_BIN` names. `--without mcp,containers` leaves
+ * parts out, `--with ui` adds the web interface, which `deno task build-ui` makes.
  */
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { BUNDLE_FLAGS, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
-import { partsOf, writeProgram } from "./bundle.ts";
+import { buildParts, writeProgram } from "./bundle.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -22,10 +22,11 @@ if (import.meta.main) {
   const { values } = parseArgs({
     options: {
       out: { type: "string", default: join(ROOT, "svc") },
+      with: { type: "string", default: "" },
       without: { type: "string", default: "" },
     },
   });
-  await writeProgram(join(ROOT, "dist"), partsOf(values.without));
+  await writeProgram(join(ROOT, "dist"), buildParts(values));
   const args = compileArguments(join(ROOT, "dist", "svc.js"), values.out);
   const { success } = await new Deno.Command(Deno.execPath(), { args }).spawn().status;
   if (!success) {

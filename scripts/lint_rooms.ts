@@ -40,6 +40,7 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   server: ["core/", "config/", "runs/"],
   cli: null,
   api: [],
+  ui: ["api/"],
 };
 
 /** The floor of the files that lie in the room itself, if they are not listed. */
@@ -103,6 +104,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "fleet",
     "serving",
   ],
+  ui: ["client", "routes.ts", "parts", "pages", "app.tsx", "main.tsx"],
   server: [
     "http",
     "telemetry",

@@ -11,7 +11,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const MAX_LINES: Readonly<Record<string, number>> = { ts: 400, tsx: 400, wgsl: 200 };
 
 /** Folders without our own files. */
-const SKIPPED = /^(\.git|\.cache|svc-data|dist|fixtures|examples\/runs)$|(^|\/)node_modules$/;
+const SKIPPED = /^(\.git|\.cache|svc-data|dist|ui\/dist|fixtures|examples\/runs)$|(^|\/)node_modules$/;
 
 /** Text is read from files with these extensions, and from files without one. */
 const TEXT = /(^|\/)[^.]+$|\.(ts|tsx|js|mjs|wgsl|md|toml|json|jsonl|sh|py|css|html|yml|yaml)$/;

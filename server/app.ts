@@ -23,6 +23,7 @@ import { invalidRequest, notFound, Problem, problemDocument, unauthorized } from
 import { PROBLEM_TYPES } from "./http/problem_types.ts";
 import { readQuery } from "./http/query.ts";
 import { HTML_HEADERS } from "./http/html.ts";
+import { interfaceAnswer, type InterfaceFiles } from "./http/interface_files.ts";
 import { pathsIn, Redactor } from "./http/redact.ts";
 import { shown, shownEvents } from "./http/shown.ts";
 import { jobsOrBusy } from "./resources/job_problems.ts";
@@ -93,6 +94,8 @@ export interface AppOptions {
   fleet?: Fleet;
   /** Answers chats; absent: serving is off. */
   serving?: Serving;
+  /** The web interface; absent: this build has none. */
+  interface_files?: InterfaceFiles | null;
   /** The changes of its runs, of which this is the only reader; absent: they are not published. */
   changes?: AsyncIterable<FleetChange>;
   /** Absent: one in memory. */
@@ -148,6 +151,7 @@ export class App {
   readonly #router: Router;
   readonly #services: Services;
   readonly #watch: RequestWatch;
+  readonly #interface: InterfaceFiles | null;
   #devices: Promise<ProbedDevice[]> | null = null;
   #folders: readonly string[] | null = null;
   /** Resolves when the fleet is closed and all its changes are stored. */
@@ -161,6 +165,7 @@ export class App {
     let document: OpenApiDocument | null = null;
     this.#options = options;
     this.#router = new Router(routes);
+    this.#interface = config.ui ? options.interface_files ?? null : null;
     this.#watch = new RequestWatch({ clock, log: logRequest });
     const watched = new WatchedJobs({ jobs: options.jobs ?? NO_JOBS, clock, log });
     const jobs = jobsOrBusy(watched);
@@ -174,6 +179,7 @@ export class App {
       fleet: options.fleet ?? null,
       serving: options.serving ?? null,
       assumed_device: options.assumed_device ?? null,
+      has_interface: this.#interface !== null,
       database,
       fleet_events: new FleetEvents(database, clock),
       index: new RunIndex(database),
@@ -239,7 +245,7 @@ export class App {
     watched.shortened = () => exchange.redactor?.found ?? [];
     headers.set("x-trace-id", trace_id);
     headers.set("x-content-type-options", "nosniff");
-    headers.set("cache-control", "no-store");
+    if (!headers.has("cache-control")) headers.set("cache-control", "no-store");
     const seen = request.signal.aborted ? CLIENT_DISCONNECTED : status;
     if (body instanceof ReadableStream && context.method !== "HEAD") {
       return new Response(watched.streams(seen, body), { status, headers });
@@ -251,7 +257,7 @@ export class App {
   }
 
   async #respond(exchange: Exchange): Promise<Answer> {
-    const { path, context, span, watched } = exchange;
+    const { request, path, context, span, watched } = exchange;
     const found = this.#router.find(path);
     // A refused request counts for its route too.
     if (found) {
@@ -259,7 +265,11 @@ export class App {
       if (span) nameSpan(span, { method: context.method, route: found.pattern });
     }
     this.#admit(exchange);
-    if (!found) throw notFound(missingText(path));
+    if (!found) {
+      const file = await interfaceAnswer(this.#interface, { path, method: context.method, request });
+      if (!file) throw notFound(missingText(path));
+      return file;
+    }
     const { allow, routes } = found;
     if (context.method === "OPTIONS") return { status: 204, headers: { allow } };
     const route = routes.get((context.method === "HEAD" ? "GET" : context.method) as Method);

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { PERMISSION_FLAGS } from "../core/deno_flags.ts";
 import { VERSION } from "../core/version.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
-import { partsOf, shellLauncher, writeProgram } from "../scripts/bundle.ts";
+import { buildParts, shellLauncher, writeProgram } from "../scripts/bundle.ts";
 import { compileArguments } from "../scripts/compile.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
@@ -105,7 +105,7 @@ Deno.test("the bundle lists the licence of each package in it, and the launchers
 
 Deno.test("a program without parts refuses configurations that need them, by the part's name", async () => {
   await withFolder(async (folder) => {
-    const { packages } = await writeProgram(folder, partsOf("mcp,containers, ui"));
+    const { packages } = await writeProgram(folder, buildParts({ with: "", without: "mcp,containers, ui" }));
     assert.ok(packages.every(({ name }) => !name.startsWith("@modelcontextprotocol/")));
     await Deno.writeTextFile(
       `${folder}/run.toml`,
@@ -139,7 +139,10 @@ profile = "python"
     assert.match(err, /Cannot use agent\.mcp_servers: the MCP client \(mcp\) is not in this build/);
     assert.match(err, /Cannot use agent\.environment\.type = "container": .* is not in this build/);
   });
-  assert.throws(() => partsOf("mcp,grpc"), /Cannot leave out "grpc": the parts are mcp, containers, ui/);
+  const parts = (added: string, without: string) => () => buildParts({ with: added, without });
+  assert.throws(parts("", "mcp,grpc"), /Cannot leave out "grpc": the parts are mcp, containers, ui/);
+  assert.throws(parts("mcp", ""), /Cannot add "mcp": the only part that is off by default is ui/);
+  assert.throws(parts("ui", "ui"), /both add and leave out ui/);
 });
 
 Deno.test("a launcher starts no other version of Deno", async () => {

@@ -1,6 +1,6 @@
 /**
- * Which algorithms this build has, and whether it has the MCP client and the web interface. ARCHITECTURE.md says where
- * the other parts of a build are listed.
+ * Which algorithms this build has, and whether it has the MCP client. ARCHITECTURE.md says where the other parts of a
+ * build are listed.
  */
 
 import { isNotBuilt, notBuiltPart } from "./not_built.ts";
@@ -11,6 +11,3 @@ export const BUILT_ALGORITHMS = ALGORITHMS.filter((name) => notBuiltPart("run.al
 
 /** Whether MCP servers can be tools. */
 export const HAS_MCP = !isNotBuilt("agent.mcp_config");
-
-/** Whether the web interface is compiled in. */
-export const HAS_INTERFACE = false;

@@ -71,7 +71,7 @@ export const problemSchema = z.strictObject({
     description: "Belongs to the type: insufficient-memory has one, others an empty one.",
   }),
   error: openAiErrorSchema.optional(),
-}).meta({ id: "Problem" });
+}).meta({ id: "Problem", description: "Why a request was refused or failed." });
 
 export type ProblemDocument = z.output<typeof problemSchema>;
 

@@ -1,7 +1,7 @@
 /** Builds the answer of `GET /v1/capabilities`. */
 
 import { z } from "zod";
-import { BUILT_ALGORITHMS, HAS_INTERFACE, HAS_MCP } from "../../config/check/built.ts";
+import { BUILT_ALGORITHMS, HAS_MCP } from "../../config/check/built.ts";
 import { ALGORITHMS } from "../../config/algorithms.ts";
 import {
   ENVIRONMENT_KINDS,
@@ -69,13 +69,15 @@ export const capabilitiesSchema = z.strictObject({
     max_dataset_bytes: z.int(),
     max_concurrent_runs: z.int(),
   }),
-}).meta({ id: "Capabilities" });
+}).meta({ id: "Capabilities", description: "What this server and its machine have." });
 
 type Capabilities = z.output<typeof capabilitiesSchema>;
 
 export interface CapabilityFacts {
   devices: readonly DeviceCard[];
   ram_bytes: number;
+  /** Whether the web interface is served. */
+  has_interface: boolean;
 }
 
 /** A memory budget of the configuration, compared with the available memory. */
@@ -111,11 +113,14 @@ function hasFeature(name: EnvironmentFeature): boolean {
   return Object.values(ENVIRONMENT_KINDS).some((kind) => kind.feature === name && missingPart(kind) === null);
 }
 
-export function capabilities(config: ServerConfig, { devices, ram_bytes }: CapabilityFacts): Capabilities {
+export function capabilities(
+  config: ServerConfig,
+  { devices, ram_bytes, has_interface }: CapabilityFacts,
+): Capabilities {
   return {
     version: VERSION,
     features: {
-      ui: HAS_INTERFACE && config.ui,
+      ui: has_interface,
       auth: config.auth_token !== undefined,
       serving_enabled: config.serving.enabled,
       mcp: HAS_MCP,

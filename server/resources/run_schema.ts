@@ -45,7 +45,7 @@ export const runCardSchema = z.strictObject({
     description: "False once a wall-clock limit had an effect or a hosted service answered.",
   }),
   last_metrics: z.record(z.string(), z.number()).meta({ description: "The newest value of each metric." }),
-}).meta({ id: "Run" });
+}).meta({ id: "Run", description: "A fine-tuning: what it is, and how far." });
 
 /** A run as the API shows it. */
 export type RunCard = z.input<typeof runCardSchema>;

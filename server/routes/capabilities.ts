@@ -14,7 +14,8 @@ const getCapabilities = route({
   },
   async handler({ services }) {
     const ram_bytes = Deno.systemMemoryInfo().total;
-    return json(200, capabilities(services.config, { devices: await services.devices(), ram_bytes }));
+    const { config, has_interface } = services;
+    return json(200, capabilities(config, { devices: await services.devices(), ram_bytes, has_interface }));
   },
 });
 

@@ -31,7 +31,7 @@ const healthSchema = z.strictObject({
   ).meta({
     description: "Critical ones first, then warnings, then those that hold; only those that can be measured.",
   }),
-}).meta({ id: "RunHealth" });
+}).meta({ id: "RunHealth", description: "What the metrics say about a run." });
 
 /** The metrics that rules read: those of a run's first updates, of its newest ones and of all its evaluations. */
 async function healthSeries(database: Database, run: string): Promise<HealthSeries> {

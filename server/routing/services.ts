@@ -42,6 +42,8 @@ export interface Services {
   fleet: Fleet | null;
   /** Answers chats; null when serving is off. */
   serving: Serving | null;
+  /** Whether the web interface is served. */
+  has_interface: boolean;
   database: Database;
   /** The events of all runs. */
   fleet_events: FleetEvents;

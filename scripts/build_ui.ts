@@ -1,0 +1,149 @@
+/**
+ * Builds the web interface: `ui/dist/` gets `index.html` and `assets/`, whose files are named by their content. The same
+ * sources give the same bytes on every machine. Needs nothing but Deno and the packages of `ui/`.
+ */
+
+import { createHash } from "node:crypto";
+import { basename, extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { writeFileAtomic } from "../core/files.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+/** Where the built interface lies. */
+export const INTERFACE_FOLDER = join(ROOT, "ui", "dist");
+
+/** What the first page may load, compressed. */
+export const MAX_FIRST_LOAD_BYTES = 150 * 1024;
+
+/** Hexadecimal digits of a file's name. */
+const HASH_DIGITS = 10;
+
+/** Runs Deno's bundler (esbuild) on an entry and returns its outputs by their base names. */
+async function bundled(entry: string): Promise<Map<string, string>> {
+  const folder = await Deno.makeTempDir();
+  try {
+    const flags = ["--quiet", "--platform", "browser", "--format", "esm", "--minify", "--code-splitting"];
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["bundle", ...flags, "--outdir", folder, entry],
+      cwd: ROOT,
+    }).output();
+    if (!success) throw new Error(`Cannot bundle ${entry}: ${new TextDecoder().decode(stderr)}`);
+    const outputs = new Map<string, string>();
+    for (const path of await filesBelow(folder)) outputs.set(basename(path), await Deno.readTextFile(path));
+    return outputs;
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** All files of a folder and those below it, sorted; none when it is not there. */
+export async function filesBelow(folder: string): Promise<string[]> {
+  const paths: string[] = [];
+  try {
+    for await (const { name, isDirectory } of Deno.readDir(folder)) {
+      const path = join(folder, name);
+      if (isDirectory) paths.push(...await filesBelow(path));
+      else paths.push(path);
+    }
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return paths.sort();
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, HASH_DIGITS);
+}
+
+/**
+ * Names each file by its content. A file that imports another has the other's new name in its text, so names are given
+ * from the leaves on. The bundler's own names come from paths, which differ between machines.
+ *
+ * @returns The files by name, and the new name of each old one.
+ * @throws {Error} When files import each other in a circle.
+ */
+export function namedByContent(
+  outputs: ReadonlyMap<string, string>,
+): { files: Map<string, string>; names: Map<string, string> } {
+  const files = new Map<string, string>(), names = new Map<string, string>();
+  const name = (old: string, importers: readonly string[]): string => {
+    const known = names.get(old);
+    if (known !== undefined) return known;
+    if (importers.includes(old)) throw new Error(`Cannot name ${old}: it imports itself`);
+    let text = outputs.get(old)!;
+    for (const other of outputs.keys()) {
+      // An import is a string that ends in the name, with whatever folders the bundler made of the source's path.
+      const reference = new RegExp(`(["'])\\.{1,2}/(?:[^"']*/)?${RegExp.escape(other)}\\1`, "g");
+      if (other === old || !reference.test(text)) continue;
+      const renamed = name(other, [...importers, old]);
+      text = text.replace(reference, (_, quote) => `${quote}./${renamed}${quote}`);
+    }
+    const stem = old.slice(0, old.indexOf(".")), given = `${stem}-${hashOf(text)}${extname(old)}`;
+    files.set(given, text);
+    names.set(old, given);
+    return given;
+  };
+  for (const old of outputs.keys()) name(old, []);
+  return { files, names };
+}
+
+async function gzippedBytes(text: string): Promise<number> {
+  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
+  return (await new Response(stream).bytes()).length;
+}
+
+/** The size of what the first page loads: its HTML, its styles and the modules that are imported statically. */
+async function firstLoadBytes(
+  html: string,
+  { files, entries }: { files: ReadonlyMap<string, string>; entries: readonly string[] },
+): Promise<number> {
+  const seen = new Set<string>(), open = [...entries];
+  while (open.length > 0) {
+    const name = open.pop()!;
+    if (seen.has(name)) continue;
+    seen.add(name);
+    for (const [, imported] of files.get(name)!.matchAll(/(?:from|import)["']\.\/([^"']+)["']/g)) {
+      open.push(imported!);
+    }
+  }
+  const sizes = [html, ...[...seen].map((name) => files.get(name)!)].map(gzippedBytes);
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+/**
+ * Builds the interface into a folder, which it empties first.
+ *
+ * @returns The bytes of the first load, compressed.
+ * @throws {Error} When the sources cannot be bundled, or the first load is too large.
+ */
+export async function buildInterface(folder: string = INTERFACE_FOLDER): Promise<number> {
+  const [scripts, styles, page] = await Promise.all([
+    bundled("ui/main.tsx"),
+    bundled("ui/styles/main.css"),
+    Deno.readTextFile(join(ROOT, "ui", "index.html")),
+  ]);
+  const { files, names } = namedByContent(new Map([...scripts, ...styles]));
+  const script = names.get("main.js")!, style = names.get("main.css")!;
+  const html = page.replace("./styles/main.css", `./assets/${style}`)
+    .replace("./main.tsx", `./assets/${script}`);
+  const first_load = await firstLoadBytes(html, { files, entries: [script, style] });
+  if (first_load > MAX_FIRST_LOAD_BYTES) {
+    throw new Error(
+      `Cannot build the interface: its first load has ${first_load} bytes, the limit is ${MAX_FIRST_LOAD_BYTES}`,
+    );
+  }
+  await Deno.remove(folder, { recursive: true }).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
+  await Deno.mkdir(join(folder, "assets"), { recursive: true });
+  for (const [name, text] of files) await Deno.writeTextFile(join(folder, "assets", name), text);
+  // Last, so that a folder with a page has everything that the page needs.
+  await writeFileAtomic(join(folder, "index.html"), html);
+  return first_load;
+}
+
+if (import.meta.main) {
+  const bytes = await buildInterface();
+  console.log(`wrote ${INTERFACE_FOLDER}: the first load has ${(bytes / 1024).toFixed(1)} KiB compressed`);
+}

@@ -1,0 +1,197 @@
+/** All runs: state, progress and the course of the reward or loss. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Run } from "../../api/types.ts";
+import { useClient } from "../client/context.ts";
+import { MAIN_METRIC } from "../client/main_metric.ts";
+import { RunList } from "../client/run_list.ts";
+import { durationText, numberText, timeText } from "../parts/format.ts";
+import { ProblemBox } from "../parts/problem.tsx";
+import { Sparkline } from "../parts/sparkline.tsx";
+import { LIVE_STATES, StateBadge } from "../parts/state_badge.tsx";
+import { hrefOf, place, replacePlace } from "../routes.ts";
+
+/** Points of a line in the list. */
+const SPARKLINE_BUCKETS = 48;
+/** The course of a run's main metric; asked again after each update. */
+function useCourse(run: Run): readonly number[] {
+  const { api } = useClient(), [values, setValues] = useState<readonly number[]>([]);
+  const name = MAIN_METRIC[run.algorithm];
+  useEffect(() => {
+    const abort = new AbortController();
+    api.call("GET /v1/runs/{id}/metrics", {
+      params: { id: run.id },
+      query: { names: [name], buckets: SPARKLINE_BUCKETS },
+      signal: abort.signal,
+    }).then((answer) => {
+      if ("buckets" in answer) setValues(answer.buckets.map(({ mean }) => mean));
+    }, () => {/* the row shows its last value all the same */});
+    return () => abort.abort();
+  }, [run.id, run.progress.update]);
+  return values;
+}
+
+function Progress({ run: { progress, state } }: { run: Run }) {
+  const { update, updates, eta_seconds } = progress;
+  return (
+    <div class="progress">
+      {updates !== null && <progress value={update} max={updates} aria-label="progress" />}
+      <span>
+        {updates === null ? `update ${update}` : `${update} of ${updates}`}{" "}
+        {eta_seconds !== null && LIVE_STATES.has(state) && (
+          <span class="quiet">· {durationText(eta_seconds)} left</span>
+        )}
+      </span>
+    </div>
+  );
+}
+
+function Row({ run }: { run: Run }) {
+  const course = useCourse(run), name = MAIN_METRIC[run.algorithm], last = run.last_metrics[name];
+  return (
+    <tr>
+      <th scope="row">
+        <a href={hrefOf(["runs", run.id])}>{run.name}</a>
+        {run.tags.map((tag) => <span key={tag} class="tag">{tag}</span>)}
+      </th>
+      <td>
+        <StateBadge state={run.state} />
+        {run.state === "failed" && run.error && <div class="quiet">{run.error.reason}</div>}
+      </td>
+      <td>{run.algorithm}</td>
+      <td>
+        <Progress run={run} />
+      </td>
+      <td class="number">
+        {numberText(last)} <span class="quiet">{name}</span>
+      </td>
+      <td>
+        <Sparkline values={course} label={`${name} over the updates, last ${numberText(last)}`} />
+      </td>
+      <td>
+        <time dateTime={run.created_at}>{timeText(run.created_at)}</time>
+      </td>
+    </tr>
+  );
+}
+
+const STATES = [
+  "queued",
+  "starting",
+  "running",
+  "pausing",
+  "paused",
+  "stopping",
+  "completed",
+  "cancelled",
+  "failed",
+  "interrupted",
+] as const;
+
+function Filters() {
+  const { query } = place.value;
+  const change = (name: string, value: string) =>
+    replacePlace(["runs"], { ...Object.fromEntries(query), [name]: value });
+  return (
+    <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+      <label class="field">
+        <span>Name or tag</span>
+        <input
+          type="search"
+          value={query.get("text") ?? ""}
+          onInput={({ currentTarget }) => change("text", currentTarget.value)}
+        />
+      </label>
+      <label class="field">
+        <span>State</span>
+        <select
+          value={query.get("state") ?? ""}
+          onChange={({ currentTarget }) => change("state", currentTarget.value)}
+        >
+          <option value="">any</option>
+          {STATES.map((state) => <option key={state}>{state}</option>)}
+        </select>
+      </label>
+      <label class="field">
+        <span>Algorithm</span>
+        <select
+          value={query.get("algorithm") ?? ""}
+          onChange={({ currentTarget }) => change("algorithm", currentTarget.value)}
+        >
+          <option value="">any</option>
+          {Object.keys(MAIN_METRIC).map((algorithm) => <option key={algorithm}>{algorithm}</option>)}
+        </select>
+      </label>
+    </form>
+  );
+}
+
+/** Whether a run passes the filters of the address. */
+export function passes(run: Run, query: URLSearchParams): boolean {
+  const text = query.get("text")?.toLowerCase() ?? "", state = query.get("state");
+  const algorithm = query.get("algorithm");
+  return [run.name, ...run.tags].some((word) => word.toLowerCase().includes(text)) &&
+    (!state || run.state === state) && (!algorithm || run.algorithm === algorithm);
+}
+
+function Empty({ is_filtered }: { is_filtered: boolean }) {
+  return (
+    <div class="empty">
+      {is_filtered ? <p>No run passes these filters.</p> : (
+        <>
+          <h2>No runs yet</h2>
+          <p>
+            A run trains an adapter for a model. Choose a model and data, and see before it starts what it
+            needs.
+          </p>
+          <a class="button primary" href={hrefOf(["new"])}>New run</a>
+        </>
+      )}
+    </div>
+  );
+}
+
+export function RunsPage() {
+  const { api } = useClient(), list = useMemo(() => new RunList(api), [api]);
+  useEffect(() => {
+    const abort = new AbortController();
+    list.follow(abort.signal);
+    return () => abort.abort();
+  }, [list]);
+  const runs = list.runs.value, error = list.error.value, { query } = place.value;
+  if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
+  const shown = runs?.filter((run) => passes(run, query)) ?? [];
+  return (
+    <>
+      <header class="page-head">
+        <h1>Runs</h1>
+        {!list.is_live.value && <p class="quiet" role="status">The server is away; trying again …</p>}
+      </header>
+      <Filters />
+      {runs === null
+        ? <p class="loading">Loading runs …</p>
+        : shown.length === 0
+        ? <Empty is_filtered={runs.length > 0} />
+        : (
+          <div class="table-scroll">
+            <table class="list">
+              <thead>
+                <tr>
+                  <th scope="col">Run</th>
+                  <th scope="col">State</th>
+                  <th scope="col">Algorithm</th>
+                  <th scope="col">Progress</th>
+                  <th scope="col" class="number">Last value</th>
+                  <th scope="col">Course</th>
+                  <th scope="col">Created</th>
+                </tr>
+              </thead>
+              <tbody>
+                {shown.map((run) => <Row key={run.id} run={run} />)}
+              </tbody>
+            </table>
+          </div>
+        )}
+    </>
+  );
+}

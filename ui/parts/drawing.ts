@@ -1,0 +1,152 @@
+/** Draws lines with uPlot. In a chunk of its own. */
+
+import uPlot from "uplot";
+import { numberText } from "./format.ts";
+import { positive, smoothed } from "./smooth.ts";
+
+/** A line of a chart. */
+export interface Line {
+  label: string;
+  /** The number of its colour, 1 to 8. */
+  colour: number;
+  x: readonly number[];
+  values: readonly (number | null)[];
+  /** Between which values the line lies, with the same x. */
+  band?: { low: readonly (number | null)[]; high: readonly (number | null)[] };
+}
+
+/** What a chart shows. */
+export interface Drawn {
+  lines: readonly Line[];
+  /** The weight of the past in the smoothed line; 0 draws the values themselves. */
+  smoothing: number;
+  is_log: boolean;
+}
+
+const HEIGHT = 200;
+const FAINT = "55", BAND = "22";
+
+/** A column of uPlot: the values of one line, at the x of all lines. */
+interface Column {
+  series: uPlot.Series;
+  values: (number | null)[];
+  /** The upper edge of a band, whose lower one is the next column: the fill between them. */
+  band?: string;
+}
+
+/** Values at other x; null where there is none. */
+function placed(x: readonly number[], values: readonly (number | null)[], all: readonly number[]) {
+  if (x === all) return [...values];
+  const at = new Map(x.map((place, i) => [place, values[i] ?? null]));
+  return all.map((place) => at.get(place) ?? null);
+}
+
+function allPlaces(lines: readonly Line[]): readonly number[] {
+  if (lines.length === 1) return lines[0]!.x;
+  return [...new Set(lines.flatMap(({ x }) => x))].sort((a, b) => a - b);
+}
+
+/** The columns of a line: the values, faint when there is a smoothed line above them. */
+function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
+  all: readonly number[];
+  drawn: Drawn;
+  style: CSSStyleDeclaration;
+}): Column[] {
+  const stroke = style.getPropertyValue(`--series-${line.colour}`).trim();
+  const shown = (values: readonly (number | null)[]) =>
+    placed(line.x, is_log ? positive(values) : values, all);
+  const value = (_: uPlot, number: number | null) => numberText(number);
+  const base = { scale: "y", width: 1.5, points: { show: line.x.length < 60, size: 4 }, value };
+  const raw: Column = { series: { ...base, label: line.label, stroke }, values: shown(line.values) };
+  const band = line.band
+    ? [line.band.high, line.band.low].map((values, i): Column => ({
+      series: { ...base, label: i === 0 ? "max" : "min", width: 0, points: { show: false } },
+      values: shown(values),
+      ...(i === 0 && { band: stroke + BAND }),
+    }))
+    : [];
+  if (smoothing === 0) return [...band, raw];
+  raw.series = { ...raw.series, stroke: stroke + FAINT, label: `${line.label} (raw)`, width: 1 };
+  return [...band, raw, {
+    series: { ...base, label: line.label, stroke, points: { show: false } },
+    values: shown(smoothed(line.values, smoothing)),
+  }];
+}
+
+/** A chart in an element. Dragging zooms, a double click shows everything again. */
+export class Drawing {
+  readonly #box: HTMLElement;
+  readonly #cursor: string;
+  readonly #observer: ResizeObserver;
+  readonly #theme = matchMedia("(prefers-color-scheme: dark)");
+  #plot: uPlot | null = null;
+  /** What the plot was made for; a change of it needs another plot. */
+  #shape = "";
+  #drawn: Drawn | null = null;
+
+  constructor(box: HTMLElement, cursor: string) {
+    this.#box = box;
+    this.#cursor = cursor;
+    this.#observer = new ResizeObserver(() => {
+      if (box.clientWidth > 0) this.#plot?.setSize({ width: box.clientWidth, height: HEIGHT });
+    });
+    this.#observer.observe(box);
+    this.#theme.addEventListener("change", this.#redraw);
+  }
+
+  /** Shows lines; a zoom stays as it is while values are added. */
+  draw(drawn: Drawn): void {
+    this.#drawn = drawn;
+    const style = getComputedStyle(this.#box), all = allPlaces(drawn.lines);
+    const columns = drawn.lines.flatMap((line) => columnsOf(line, { all, drawn, style }));
+    const data = [all, ...columns.map(({ values }) => values)] as uPlot.AlignedData;
+    const shape = JSON.stringify([drawn.is_log, columns.map(({ series }) => [series.label, series.stroke])]);
+    if (!this.#plot || shape !== this.#shape) {
+      this.#plot?.destroy();
+      this.#plot = new uPlot(this.#options(drawn, { columns, style }), data, this.#box);
+      this.#shape = shape;
+      return;
+    }
+    const { min, max } = this.#plot.scales.x!, [, ...before] = this.#plot.data[0] as number[];
+    const is_zoomed = before.length > 0 && (min! > this.#plot.data[0][0]! || max! < before.at(-1)!);
+    this.#plot.setData(data, !is_zoomed);
+  }
+
+  close(): void {
+    this.#observer.disconnect();
+    this.#theme.removeEventListener("change", this.#redraw);
+    this.#plot?.destroy();
+  }
+
+  readonly #redraw = () => {
+    this.#shape = "";
+    if (this.#drawn) this.draw(this.#drawn);
+  };
+
+  #options({ is_log }: Drawn, { columns, style }: {
+    columns: readonly Column[];
+    style: CSSStyleDeclaration;
+  }): uPlot.Options {
+    const colour = (name: string) => style.getPropertyValue(name).trim();
+    const axis: uPlot.Axis = {
+      stroke: colour("--quiet"),
+      grid: { stroke: colour("--line"), width: 1 },
+      ticks: { show: false },
+      font: `11px ${colour("--font")}`,
+    };
+    // Column 0 of uPlot is x.
+    const bands = columns.flatMap(({ band }, i): uPlot.Band[] =>
+      band === undefined ? [] : [{ series: [i + 1, i + 2], fill: band }]
+    );
+    return {
+      width: this.#box.clientWidth || 400,
+      height: HEIGHT,
+      scales: { x: { time: false }, y: { distr: is_log ? 3 : 1 } },
+      axes: [axis, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],
+      cursor: { sync: { key: this.#cursor }, drag: { x: true, y: false } },
+      legend: { live: true },
+      series: [{ label: "update" }, ...columns.map(({ series }) => series)],
+      bands,
+    };
+  }
+}

@@ -1,0 +1,38 @@
+/** Numbers, sizes and times as people read them. */
+
+const BYTES = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+/** `1.4 GiB`. */
+export function bytesText(bytes: number): string {
+  let unit = 0, value = bytes;
+  while (value >= 1024 && unit < BYTES.length - 1) value /= 1024, unit++;
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${BYTES[unit]}`;
+}
+
+/** Up to four significant digits; exponents below 0.001 and from a million on. */
+export function numberText(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
+  return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
+}
+
+/** `2 d 3 h`, `1:04:09`, `4:09`, `12 s`. */
+export function durationText(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return "–";
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  const days = Math.floor(whole / 86_400), hours = Math.floor(whole / 3600) % 24;
+  if (days > 0) return `${days} d ${hours} h`;
+  const two = (n: number) => String(n).padStart(2, "0");
+  const minutes = Math.floor(whole / 60) % 60, rest = two(whole % 60);
+  return hours > 0 ? `${hours}:${two(minutes)}:${rest}` : `${minutes}:${rest}`;
+}
+
+/** A time in the reader's time zone: the hour of today, else the date too. */
+export function timeText(time: string, now: Date = new Date()): string {
+  const date = new Date(time), is_today = date.toDateString() === now.toDateString();
+  return is_today
+    ? date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })
+    : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}

@@ -1,0 +1,21 @@
+import assert from "node:assert/strict";
+import { bytesText, durationText, numberText } from "./format.ts";
+import { sparklinePath } from "./sparkline.tsx";
+
+Deno.test("sizes, numbers and times are read by people", () => {
+  assert.deepEqual([0, 1023, 1536, 1.5 * 2 ** 30, 200 * 2 ** 20].map(bytesText), [
+    ...["0 B", "1023 B", "1.5 KiB", "1.5 GiB", "200 MiB"],
+  ]);
+  assert.deepEqual([0, 0.123456, 1234.5678, 12345.678, 1e-5, 3e8, null, NaN].map(numberText), [
+    ...["0", "0.1235", "1,235", "12,350", "1.00e-5", "3.00e+8", "–", "–"],
+  ]);
+  assert.deepEqual([0.4, 59.4, 60, 249, 3849, 97_200, null].map(durationText), [
+    ...["0 s", "59 s", "1:00", "4:09", "1:04:09", "1 d 3 h", "–"],
+  ]);
+});
+
+Deno.test("a sparkline spans its box, also when all values are equal", () => {
+  assert.equal(sparklinePath([1, 3, 2]), "M2.0 22.0L48.0 2.0L94.0 12.0");
+  assert.equal(sparklinePath([5, 5]), "M2.0 22.0L94.0 22.0");
+  assert.equal(sparklinePath([1]), "");
+});

@@ -1,0 +1,35 @@
+/** What went wrong, for people: the problem document of the server, or a server that is away. */
+
+import { ApiProblem, Unreachable } from "../client/api.ts";
+
+/** Shows an error with the places, hints and the trace id that the server gave. */
+export function ProblemBox({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  const problem = error instanceof ApiProblem ? error.problem : null;
+  const title = problem?.title ?? (error instanceof Unreachable ? "The server does not answer" : "Error");
+  const detail = problem?.detail ??
+    (error instanceof Unreachable
+      ? "It may be restarting. Nothing is lost: runs go on without this page."
+      : String((error as Error)?.message ?? error));
+  return (
+    <div class="problem" role="alert">
+      <h3>{title}</h3>
+      <p>{detail}</p>
+      {problem && problem.errors.length > 0 && (
+        <ul>
+          {problem.errors.map(({ pointer, message, hint }) => (
+            <li key={`${pointer} ${message}`}>
+              {pointer !== "" && <code>{pointer}</code>} {message}
+              {hint !== undefined && <span class="hint">{hint}</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem && problem.trace_id !== "" && (
+        <p class="quiet">
+          trace <code>{problem.trace_id}</code>
+        </p>
+      )}
+      {onRetry && <button type="button" onClick={onRetry}>Try again</button>}
+    </div>
+  );
+}

@@ -56,6 +56,7 @@ const PARTS: readonly Part[] = [
     ),
     processes: 3,
   },
+  { name: "interface", prefixes: ["ui/", "tests/interface_"], processes: 1 },
 ];
 
 /** A process that takes longer is assumed to hang: it is stopped and counts as failed. */

@@ -1,7 +1,8 @@
 /**
  * Reads files in `fixtures/`. A file that gzip at least halves is stored as `<name>.gz` and requested as `<name>`. Of a
  * quantised model only what comes before its weights is stored, as `<name>.head.gz`: the weights are quantised from those
- * of another fixture, and the hash in the manifest is that of the complete file.
+ * of another fixture, and the hash in the manifest is that of the complete file. A file whose bytes another fixture has
+ * in another order is stored as `<name>.delta.gz`.
  */
 
 import { createHash } from "node:crypto";
@@ -18,10 +19,12 @@ export interface FixtureEntry {
   sha256: string;
   origin: string;
   license: string;
-  /** The SHA-256 of the unpacked content of a `.gz` file; of a `.head.gz` file, that of the complete model. */
+  /** The SHA-256 of the unpacked content of a `.gz` file; of a `.head.gz` or `.delta.gz` file, that of the complete one. */
   unpacked_sha256?: string;
   /** The fixture with the weights of a `.head.gz` file. */
   quantized_from?: string;
+  /** The fixture whose bytes a `.delta.gz` file names. */
+  copied_from?: string;
 }
 
 /** The entries of the manifest, in order. */
@@ -41,13 +44,13 @@ export async function readFixture(name: string): Promise<Uint8Array<ArrayBuffer>
   const entry = await packedEntry(name);
   // A quantised model takes a second to make.
   if (entry.quantized_from !== undefined) return await Deno.readFile(await fixturePath(name));
-  return await unpack(entry);
+  return await complete(entry);
 }
 
 /** The entry of a fixture that is not stored as it is. */
 async function packedEntry(name: string): Promise<FixtureEntry> {
   const entry = (await fixtureEntries()).find(({ path }) =>
-    path === `${name}.gz` || path === `${name}.head.gz`
+    [".gz", ".head.gz", ".delta.gz"].some((suffix) => path === name + suffix)
   );
   if (!entry) throw new Error(`Cannot find the fixture ${name}: fixtures/manifest.json does not list it`);
   return entry;
@@ -56,6 +59,22 @@ async function packedEntry(name: string): Promise<FixtureEntry> {
 async function unpack({ path }: FixtureEntry): Promise<Uint8Array<ArrayBuffer>> {
   const packed = await Deno.readFile(ROOT + path);
   return await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).bytes();
+}
+
+/** The bytes of a fixture that is not stored as it is. */
+async function complete(entry: FixtureEntry): Promise<Uint8Array<ArrayBuffer>> {
+  if (entry.quantized_from !== undefined) return await quantized(entry);
+  return entry.copied_from === undefined ? await unpack(entry) : await copied(entry);
+}
+
+/** The bytes of a file from a list of own bytes (base64) and of places `[offset, length]` in another fixture. */
+async function copied(entry: FixtureEntry): Promise<Uint8Array<ArrayBuffer>> {
+  const source = await readFixture(entry.copied_from!);
+  const pieces: (string | [number, number])[] = JSON.parse(new TextDecoder().decode(await unpack(entry)));
+  const parts = pieces.map((piece) =>
+    typeof piece === "string" ? Uint8Array.fromBase64(piece) : source.subarray(piece[0], piece[0] + piece[1])
+  );
+  return await new Blob(parts).bytes();
 }
 
 /** The bytes of a model from what comes before its weights, and from the weights of another one. */
@@ -116,10 +135,7 @@ export async function fixturePath(name: string): Promise<string> {
   if (await Deno.stat(path).catch(() => null)) return path;
   // Tests in several processes may unpack at the same time: each writes its own file and renames it.
   const own = `${path}.${Deno.pid}-${crypto.randomUUID()}`;
-  await writeFileAtomic(
-    own,
-    entry.quantized_from === undefined ? await unpack(entry) : await quantized(entry),
-  );
+  await writeFileAtomic(own, await complete(entry));
   await Deno.rename(own, path);
   return path;
 }

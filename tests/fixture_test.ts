@@ -26,7 +26,7 @@ Deno.test("every fixture has an origin, a licence and the bytes that the manifes
     assert.ok(entry.origin && entry.license, entry.path);
     assert.equal(await sha256OfFile(ROOT + entry.path), entry.sha256, entry.path);
     if (!entry.path.endsWith(".gz")) continue;
-    const content = await readFixture(entry.path.replace(/(\.head)?\.gz$/, ""));
+    const content = await readFixture(entry.path.replace(/(\.head|\.delta)?\.gz$/, ""));
     assert.equal(sha256(content), entry.unpacked_sha256, entry.path);
   }
 });

@@ -17,9 +17,11 @@ async function goldenAdapter(): Promise<LoraTensors> {
   return await readAdapter(await fixturePath(`${GOLDEN}/golden-lora.gguf`));
 }
 
-async function goldenFolder(): Promise<string> {
-  const path = await fixturePath(`${GOLDEN}/adapter_config.json`);
-  return path.slice(0, path.lastIndexOf("/"));
+/** PEFT's own files of the golden adapter, in a folder. */
+async function copyGolden(folder: string): Promise<void> {
+  for (const name of ["adapter_config.json", "adapter_model.safetensors"]) {
+    await Deno.copyFile(await fixturePath(`${GOLDEN}/${name}`), `${folder}/${name}`);
+  }
 }
 
 async function namesIn(directory: string): Promise<string[]> {
@@ -44,7 +46,10 @@ Deno.test({
     assert.equal(lora.tensors.size, 28);
     const { in: width, out, a, b } = lora.tensors.get(loraKey(3, "down_proj"))!;
     assert.deepEqual([width, out, a.length, b.length], [512, 256, 8 * 512, 256 * 8]);
-    assert.equal(loraDifference(lora, await readPeft(await goldenFolder(), "qwen3")), null);
+    await withFolder(async (folder) => {
+      await copyGolden(folder);
+      assert.equal(loraDifference(lora, await readPeft(folder, "qwen3")), null);
+    });
   },
 });
 
@@ -99,7 +104,8 @@ Deno.test({
       await writePeft(`${directory}/peft`, lora, { base_model: "tiny-agent" });
       const config = async (folder: string) =>
         JSON.parse(await Deno.readTextFile(`${folder}/adapter_config.json`));
-      assert.deepEqual(await config(`${directory}/peft`), await config(await goldenFolder()));
+      await copyGolden(directory);
+      assert.deepEqual(await config(`${directory}/peft`), await config(directory));
     }),
 });
 

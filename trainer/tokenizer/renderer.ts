@@ -4,6 +4,7 @@ import { type ChatMessage, normalizeMessages, type ToolDefinition } from "../../
 import { ServiceError } from "../../core/errors.ts";
 import type { ChatTemplate } from "./chat_template.ts";
 import type { Tokenizer } from "./tokenizer.ts";
+import { messagesFor } from "./tool_calls/registry.ts";
 
 /**
  * The origin of a token. `prompt`: system, user and the template around them; `model`: sampled; `tool`: results and the
@@ -66,7 +67,8 @@ export class Renderer {
     add_generation_prompt: boolean,
     options: RenderOptions,
   ): string {
-    return this.template.render({ ...options, messages: normalizeMessages(messages), add_generation_prompt });
+    const given = messagesFor(this.template.source, normalizeMessages(messages));
+    return this.template.render({ ...options, messages: given, add_generation_prompt });
   }
 
   /**

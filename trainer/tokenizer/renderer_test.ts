@@ -11,6 +11,7 @@ import { probeTemplate } from "./template_probe.ts";
 import { readTokenizer } from "./read_tokenizer.ts";
 
 const TRACES = "models/tiny-agent/sft-traces.jsonl";
+const MISTRAL = "llamacpp/mistralai-Mistral-Nemo-Instruct-2407.jinja";
 const IM_END = 1019, NEWLINE = 198;
 
 async function tinyRenderer(): Promise<Renderer> {
@@ -286,10 +287,23 @@ Deno.test("the probe finds each template's properties", async () => {
     bos_count: 1,
     problems: [],
   });
-  assert.equal(
-    (await facts("llamacpp/mistralai-Mistral-Nemo-Instruct-2407.jinja")).tool_call_format,
-    "mistral",
-  );
+  const { tool_call_format, tool_call_round_trip, tool_loop_stable } = await facts(MISTRAL);
+  // It renders the system's message only before a question that is the last message.
+  assert.deepEqual([tool_call_format, tool_call_round_trip, tool_loop_stable], ["mistral", true, false]);
+});
+
+Deno.test("ids of calls are such as Mistral's template takes, and a result keeps naming its call", async () => {
+  const renderer = await rendererOf(MISTRAL), { cases } = await readFixtureJson("templates/goldens.json");
+  const { messages, tools } = cases.tool_parallel, options = { tools, variables: {} };
+  const text = renderer.renderText(messages, true, options);
+  const ids = ["call_0_0", "chatcmpl-tool-1"], own = ["abcdef123", "abcdef456"];
+  const named = JSON.stringify(messages).replaceAll(own[0]!, ids[0]!).replaceAll(own[1]!, ids[1]!);
+  const other = renderer.renderText(JSON.parse(named), true, options);
+  const made = Array.from(other.matchAll(/"id": "([a-zA-Z0-9]{9})"/g), ([, id]) => id!);
+  assert.equal(new Set(made).size, 2, other);
+  assert.equal(other.replaceAll(made[0]!, own[0]!).replaceAll(made[1]!, own[1]!), text);
+  const suffix = renderer.renderSuffix({ messages: JSON.parse(named).slice(-2), ended: true }, options);
+  assert.ok(other.endsWith(suffix.text) && suffix.text.includes(made[1]!), suffix.text);
 });
 
 Deno.test("a template that refuses to render is probed without throwing", () => {

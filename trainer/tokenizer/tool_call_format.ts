@@ -26,8 +26,7 @@ export interface CallSyntax {
 export interface ToolCallFormat {
   /** Whether a chat template's text of a turn with a call has this format. */
   isIn(rendered: string): boolean;
-  /** Null: this build recognises the format and cannot parse it. */
-  readonly syntax: CallSyntax | null;
+  readonly syntax: CallSyntax;
 }
 
 /**
@@ -39,16 +38,31 @@ export interface ToolCallFormat {
 export function readJsonCall(
   text: string,
   arguments_key: string,
-): { name: string; arguments: Record<string, unknown> } | { reason: string } {
+): NamedCall | { reason: string } {
+  const read = readJson(text);
+  return "reason" in read ? read : readCall(read.value, arguments_key);
+}
+
+/** A call's name and arguments. */
+export interface NamedCall {
+  name: string;
+  arguments: Record<string, unknown>;
+}
+
+/** The JSON of a call or of several, or the reason why it cannot be read. */
+export function readJson(text: string): { value: unknown } | { reason: string } {
   if (text.length > MAX_TOOL_CALL_CHARS) {
     return { reason: `the call is longer than ${MAX_TOOL_CALL_CHARS} characters` };
   }
-  let call: unknown;
   try {
-    call = parseJson(text);
+    return { value: parseJson(text) };
   } catch (error) {
     return { reason: `the call is not valid JSON: ${(error as Error).message}` };
   }
+}
+
+/** A call that has been parsed as JSON; see {@link readJsonCall}. */
+export function readCall(call: unknown, arguments_key: string): NamedCall | { reason: string } {
   if (!isJsonObject(call)) return { reason: "the call is not a JSON object" };
   const { name, [arguments_key]: given } = call;
   if (typeof name !== "string" || name === "") {

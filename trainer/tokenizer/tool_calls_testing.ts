@@ -17,8 +17,8 @@ export interface CallCases {
 /** Arrays in arrays. The call and its arguments are two more levels. */
 const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
 
-/** By format: all that this build can parse. */
-export const CALL_CASES: Readonly<Partial<Record<ToolCallFormatName, CallCases>>> = {
+/** By format. */
+export const CALL_CASES: Readonly<Record<Exclude<ToolCallFormatName, "none">, CallCases>> = {
   hermes: {
     written: (call) => `<tool_call>\n${JSON.stringify(call)}\n</tool_call>`,
     malformed: [
@@ -62,5 +62,32 @@ export const CALL_CASES: Readonly<Partial<Record<ToolCallFormatName, CallCases>>
       '<tool_call>{"name": "submit", "arguments": {}}</tool_call>',
     ],
     pieces: ["<|python_tag|>", "<think>", "</think>", '{"name":"a",', '"parameters":{}}', "; ", "x"],
+  },
+  mistral: {
+    written: (call) => `[TOOL_CALLS][${JSON.stringify({ ...call, id: "abcdef123" })}]`,
+    malformed: [
+      ["[TOOL_CALLS]", /not valid JSON.*end the turn/],
+      ['[TOOL_CALLS][{"name": "submit", "arguments": {}}', /not valid JSON/],
+      ['[TOOL_CALLS][{"name": "submit", "arguments": {}}] Done.', /not valid JSON.*end the turn/],
+      ["[TOOL_CALLS]submit[ARGS]{}", /not valid JSON/],
+      ['[TOOL_CALLS]{"name": "submit", "arguments": {}}', /no[t] followed by a JSON list/],
+      ["[TOOL_CALLS][]", /has no call/],
+      ["[TOOL_CALLS] [3]", /^the call is not a JSON object/],
+      ['[TOOL_CALLS][{"arguments": {}}]', /^the call has no "name"/],
+      ['[TOOL_CALLS][{"name": "submit", "parameters": {}}]', /no "arguments"/],
+      [
+        '[TOOL_CALLS][{"name": "a", "arguments": {}}, {"name": "a"}]',
+        /^call 2 of the list: .*no "arguments"/,
+      ],
+      [`[TOOL_CALLS][{"name": "f", "arguments": {"x": ${nested(62)}}}]`, /more than 64 levels/],
+      [`[TOOL_CALLS]${" ".repeat(1 << 20)}[]`, /longer than 1048576/],
+    ],
+    content: [
+      '[{"name": "submit", "arguments": {}}]',
+      "TOOL_CALLS",
+      "[TOOL_CALL",
+      '<tool_call>{"name": "submit", "arguments": {}}</tool_call>',
+    ],
+    pieces: ["[TOOL_CALLS]", "[", "<think>", "</think>", '{"name":"a",', '"arguments":{}}', "]", ", ", "x"],
   },
 };

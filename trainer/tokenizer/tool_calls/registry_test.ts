@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { TOOL_CALL_FORMATS, type ToolCallFormatName } from "../../../core/chat.ts";
+import { type ChatMessage, TOOL_CALL_FORMATS, type ToolCallFormatName } from "../../../core/chat.ts";
+import { readFixtureJson } from "../../../tests/fixture.ts";
 import { CALL_CASES, type CallCases } from "../tool_calls_testing.ts";
 import { parseToolCalls } from "../tool_call_parser.ts";
 import { callSyntax, formatOf, FORMATS } from "./registry.ts";
@@ -8,12 +9,51 @@ import { callSyntax, formatOf, FORMATS } from "./registry.ts";
 const all = Object.entries(CALL_CASES) as [ToolCallFormatName, CallCases][];
 const SUBMIT = { name: "submit", arguments: {} };
 
-Deno.test("every format that can be parsed has test cases, and the others are read in Hermes' form", () => {
-  const parsed = TOOL_CALL_FORMATS.filter((name) => name !== "none" && FORMATS[name].syntax !== null);
-  assert.deepEqual(all.map(([name]) => name), parsed);
-  const others = TOOL_CALL_FORMATS.filter((name) => !parsed.includes(name));
-  assert.deepEqual(others, ["mistral", "none"]);
-  for (const name of others) assert.equal(callSyntax(name), FORMATS.hermes.syntax);
+Deno.test("every format has test cases, and without one calls are read in Hermes' form", () => {
+  assert.deepEqual([...all.map(([name]) => name), "none"], [...TOOL_CALL_FORMATS]);
+  assert.deepEqual(Object.keys(FORMATS).sort(), all.map(([name]) => name).sort());
+  assert.equal(callSyntax("none"), FORMATS.hermes.syntax);
+});
+
+Deno.test("mistral: the calls that its template renders are read back", async () => {
+  const { cases, renders } = await readFixtureJson("templates/goldens.json");
+  const seen: string[] = [];
+  for (const { template, case: name, add_generation_prompt, output } of renders) {
+    if (!template.includes("Mistral") || add_generation_prompt) continue;
+    const called = cases[name].messages.filter(({ tool_calls }: ChatMessage) => tool_calls)
+      .map(({ tool_calls }: ChatMessage) => tool_calls!.map((call) => call.function));
+    const turns = (output ?? "").matchAll(/\[TOOL_CALLS\].*?(?=<\/s>)/g);
+    const read = Array.from(turns, ([text]: string[]) => {
+      const { content, calls, malformed } = parseToolCalls(text!, {
+        format: formatOf(text!),
+        has_tools: true,
+      });
+      assert.deepEqual([content, malformed], ["", []]);
+      return calls.map(({ name, arguments: args }) => ({ name, arguments: args }));
+    });
+    if (read.length === 0) continue;
+    seen.push(name);
+    assert.deepEqual(read, called, name);
+  }
+  assert.deepEqual(seen.sort(), [
+    "tool_multi_step",
+    "tool_parallel",
+    "tool_roundtrip",
+    "tool_roundtrip_null_content",
+  ]);
+});
+
+Deno.test("mistral: content may come before the calls", () => {
+  const turn = parseToolCalls(
+    'I look. [TOOL_CALLS] [{"name": "a", "arguments": {}}, {"name": "b", "arguments": {"x": 1}, "id": 3}]\n',
+    { format: "mistral", has_tools: false },
+  );
+  assert.deepEqual(turn, {
+    reasoning: null,
+    content: "I look.",
+    calls: [{ id: "call_0", name: "a", arguments: {} }, { id: "call_1", name: "b", arguments: { x: 1 } }],
+    malformed: [],
+  });
 });
 
 for (const [format, { written, malformed, content, pieces }] of all) {

@@ -76,6 +76,8 @@ function fieldsOf(recipe: RecipeChanges): Field[] {
   const own = keysOfFields(recipe.recipe).map(([field, key]): Field => {
     return [field, key.split("."), valueAt(recipe, field)];
   });
+  // An objective that has no meaning sets nothing, so that its keys need no others.
+  if (!ALGORITHM_KEYS[recipe.recipe].has_rollouts) return own;
   const ids = objectivePlaces(recipe.objective ?? {}).map(({ place, id_key, given }): Field => {
     return [place, id_key, given];
   });
@@ -189,6 +191,8 @@ function placeOf(path: Path, places: readonly [Path, Path][]): Path {
   const above = places.findLast(([key]) => isPrefix(key, path));
   if (above) return [...above[1], ...path.slice(above[0].length)];
   const below = places.find(([key]) => path.length > 1 && isPrefix(path, key));
+  // What the whole table lacks is a source of reward, which an objective names.
+  if (CATALOGUE_KEYS.every(([table]) => path.length === 1 && table === path[0])) return ["objective"];
   return below?.[1] ?? ["params", path.join(".")];
 }
 

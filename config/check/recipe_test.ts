@@ -60,6 +60,9 @@ Deno.test("a key is placed at the field that stands for it", () => {
   assert.equal(at(GRPO, "agent.environment.limits.cpus"), "/params/agent.environment.limits.cpus");
   assert.equal(at(GRPO, "agent.environment"), "/objective/environment");
   assert.equal(at(GRPO, "agent.group_size"), "/params/agent.group_size");
+  assert.equal(at(GRPO, "agent"), "/objective");
+  assert.equal(at(GRPO, "training"), "/params/training");
+  assert.equal(at({ ...GRPO, params: { agent: {} } }, "agent"), "/params/agent");
   assert.equal(at({ recipe: "sft", model: "m" }, "sft.data"), "/data");
 });
 

@@ -51,5 +51,8 @@ Deno.test("around a wrong field only the rules about its own keys are left out",
     "/objective",
     "/budget/updates",
   ]);
-  assert.deepEqual(pointers({ ...agent, budget: { updates: "2" } }), ["/budget/updates", "/params/agent"]);
+  assert.deepEqual(pointers({ ...agent, budget: { updates: "2" } }), ["/budget/updates", "/objective"]);
+  // An objective that has no meaning is one problem.
+  const sft = { data: "d", params: {}, objective: { environment: "box", reward: { command: ["x"] } } };
+  assert.deepEqual(pointers(sft), ["/objective"]);
 });

@@ -22,7 +22,7 @@ Deno.test(
         "/name invalid_value",
         "/params/training.lrr unknown_field",
       ];
-      const rule = "/params/agent missing_field";
+      const rule = "/objective missing_field";
       assert.deepEqual(refusal(await send("/v1/plan?x=1", postJson(recipe))), [422, "invalid-request", [
         "/query/x unknown_field",
         ...form,
@@ -45,7 +45,7 @@ Deno.test(
         "/model invalid_value",
         "/budget/updates invalid_value",
         "/params/agent.max_turns out_of_range",
-        "/params/agent invalid_value",
+        "/objective invalid_value",
       ]);
       // Without an objective that can be read it is not known whether it has a source of reward.
       const odd = { ...recipeOf(files), objective: { rewrad: "x" } };

@@ -299,3 +299,64 @@ Deno.test("work that a client has left is not logged as a failure", async () => 
   await app.handle(...testRequest("/v1/waits", { signal: controller.signal }));
   assert.deepEqual(logged, []);
 });
+
+Deno.test("what a value must be is said at its place in JSON's words, in the form of a union that is meant", () => {
+  const other = z.strictObject({ name: z.string(), size: z.int().optional() });
+  const schema = z.strictObject({
+    targets: z.union([z.literal("all"), z.array(z.enum(["q_proj", "k_proj"])).min(1)]),
+    tool: z.union([z.strictObject({ type: z.literal("function"), id: z.string() }), other]),
+    turn: z.discriminatedUnion("role", [z.strictObject({ role: z.literal("user"), content: z.string() })]),
+    mode: z.enum(["boundary", "now"]),
+    count: z.int(),
+    names: z.array(z.string().min(1).max(3)).min(2).max(3),
+    box: z.strictObject({}),
+    own: z.string({ error: "is the operator's" }),
+  }).partial();
+  const cases: [value: object, ...entries: string[]][] = [
+    [{ targets: 5 }, '/targets must be "all" or a list, not 5'],
+    [{ targets: [] }, "/targets must not be empty"],
+    [
+      { targets: ["q_proj", "k_pro"] },
+      '/targets/1 must be "q_proj" or "k_proj", not "k_pro"; did you mean "k_proj"?',
+    ],
+    [{ tool: null }, "/tool must be an object, not null"],
+    [{ tool: {} }, "/tool/name is missing"],
+    [{ tool: { name: "a", size: "b" } }, '/tool/size must be a number, not "b"'],
+    [{ tool: { type: "function" } }, "/tool/id is missing"],
+    [{ turn: { role: "usr" } }, '/turn/role must be "user", not "usr"; did you mean "user"?'],
+    [{ turn: { content: "" } }, "/turn/role is missing"],
+    [{ mode: "later" }, '/mode must be "boundary" or "now", not "later"'],
+    [{ count: 1.5 }, "/count must be an integer, not 1.5"],
+    [{ names: ["a", ""] }, "/names/1 must not be empty"],
+    [
+      { names: ["abcd"] },
+      "/names must have at least 2 entries",
+      "/names/0 must have at most 3 characters",
+    ],
+    [{ box: [] }, "/box must be an object, not a list"],
+    [{ box: 1, own: 2 }, "/box must be an object, not 1", "/own is the operator's"],
+    [{ mode: "\u{1f600}".repeat(1e6) }, `/mode must be "boundary" or "now", not "${"\u{1f600}".repeat(19)}…`],
+  ];
+  for (const [value, ...entries] of cases) {
+    const { errors } = check({ schema, value, prefix: "" });
+    const found = errors.map(({ pointer, message, hint }) =>
+      `${pointer} ${message}${hint === undefined ? "" : `; ${hint}`}`
+    );
+    assert.deepEqual(found.sort(), entries.sort());
+  }
+});
+
+Deno.test("very many wrong values are counted, and those that are listed have words", () => {
+  const schema = z.strictObject({ stop: z.union([z.string(), z.array(z.string())]) });
+  const { errors } = check({ schema, value: { stop: Array(9000).fill(1) }, prefix: "" });
+  const words = errors.slice(0, 200).map(({ message }) => message);
+  assert.deepEqual([errors.length, new Set(words)], [9000, new Set(["must be a string, not 1"])]);
+  assert.equal(errors[8999]!.pointer, "/stop/8999");
+  const list = z.array(z.string());
+  const { errors: flat } = check({ schema: list, value: Array(9000).fill(1), prefix: "" });
+  assert.deepEqual([flat.length, flat[199]!.message, flat[8999]!.message], [
+    9000,
+    "must be a string, not 1",
+    "is not valid",
+  ]);
+});

@@ -35,8 +35,11 @@ export function showValue(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (value === null) return "nothing";
   if (typeof value === "object") return "a table";
-  const text = typeof value === "string" ? JSON.stringify(value) : String(value);
-  return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS)}…` : text;
+  // A long text is not made longer first.
+  const text = typeof value === "string" ? JSON.stringify(value.slice(0, MAX_SHOWN_CHARS)) : String(value);
+  if (text.length <= MAX_SHOWN_CHARS) return text;
+  // Not half of a surrogate pair.
+  return `${text.slice(0, MAX_SHOWN_CHARS).replace(/[\ud800-\udbff]$/, "")}…`;
 }
 
 function pattern(path: readonly (string | number)[]): string {
@@ -120,11 +123,13 @@ function headerHint(path: readonly (string | number)[], expected: string, value:
   return null;
 }
 
-function choiceText(values: readonly unknown[], value: unknown): string {
+/** What a value must be, of a list of choices. */
+export function choiceText(values: readonly unknown[], value: unknown): string {
   return `must be ${values.map((choice) => JSON.stringify(choice)).join(" or ")}, not ${showValue(value)}`;
 }
 
-function choiceHint(values: readonly unknown[], value: unknown): string | null {
+/** A hint for a text that is nearly one of the choices; null when it is not. */
+export function choiceHint(values: readonly unknown[], value: unknown): string | null {
   const choices = values.filter((choice) => typeof choice === "string");
   const nearest = typeof value === "string" ? nearestName(value, choices) : null;
   return nearest === null ? null : `did you mean "${nearest}"?`;

@@ -224,7 +224,7 @@ Deno.test("preflight refuses what is no model of the server's", () =>
     ) assert.deepEqual(await ask({ model }), [status, [entry]], model);
     assert.deepEqual(await ask({ targets: ["q"], modle: 1 }), [
       422,
-      ["/model missing_field", "/targets invalid_value", "/modle unknown_field"],
+      ["/model missing_field", "/targets/0 invalid_value", "/modle unknown_field"],
     ]);
     const body = JSON.stringify({ model: `${root}/link.gguf` });
     const headers = { "content-type": "application/json" };

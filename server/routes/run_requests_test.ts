@@ -134,7 +134,8 @@ Deno.test(
           "/messages/0/role invalid_value",
           "/messages/1/nme unknown_field",
           "/tools/0/name invalid_value",
-          "/tools/1 invalid_value",
+          "/tools/1/type invalid_value",
+          "/tools/1/function missing_field",
         ],
       );
       assert.deepEqual(

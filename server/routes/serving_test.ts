@@ -213,13 +213,14 @@ Deno.test(
       const schema = (schema: object) => ({
         response_format: { type: "json_schema", json_schema: { name: "x", schema } },
       });
-      const cases: [object, string][] = [
+      const cases: [object, ...string[]][] = [
         [{ messages: [] }, "/messages invalid_value"],
         [{ messages: [{ role: "user" }] }, "/messages/0/content missing_field"],
         [{ messages: [{ role: "function", content: "" }] }, "/messages/0/role invalid_value"],
         [
           { messages: [{ role: "user", content: [{ type: "image_url" }] }] },
-          "/messages/0/content invalid_value",
+          "/messages/0/content/0/type invalid_value",
+          "/messages/0/content/0/text missing_field",
         ],
         [{ temperature: 3 }, "/temperature out_of_range"],
         [{ top_p: 0 }, "/top_p out_of_range"],
@@ -238,7 +239,9 @@ Deno.test(
         ],
         [{ messages: [{ role: "user", content: "word ".repeat(2000) }] }, "/messages out_of_range"],
       ];
-      for (const [more, entry] of cases) assert.deepEqual(await refused(more), [422, null, entry]);
+      for (const [more, ...entries] of cases) {
+        assert.deepEqual(await refused(more), [422, null, ...entries]);
+      }
       const call = { id: "a", type: "function", function: { name: "add", arguments: "[1]" } };
       const broken = [...messages, { role: "assistant", content: null, tool_calls: [call] }];
       assert.deepEqual(await refused({ messages: broken }), [

@@ -312,7 +312,8 @@ export class Fleet {
     const is_orphan = run.child === null && isLive(run.record.state);
     if (reason === null && !is_orphan) return;
     const why = reason ?? "what its process left is not repaired yet";
-    throw new ServiceError("conflict", `Cannot ${command} the run: ${why}`);
+    const doing = command === "set_lr" ? "set the learning rate of" : command;
+    throw new ServiceError("conflict", `Cannot ${doing} the run: ${why}`);
   }
 
   #checkPresent(run: ManagedRun): void {

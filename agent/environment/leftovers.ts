@@ -2,10 +2,20 @@
 
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { killGroup } from "./program.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** A process can fork while others are killed, so the search repeats up to this often. */
 const MAX_SWEEPS = 10;
+
+/**
+ * A process has no environment for a moment while it replaces its program (`exec`), so a search that finds none but sees
+ * such a process is repeated up to this often. One that replaces it again and again is in that moment at 7 % of the looks.
+ */
+const MAX_UNSURE_LOOKS = 10;
+
+/** Threads of the kernel, and processes that had neither HOME nor PATH in that many looks. They are not waited for. */
+const without_variables = new Set<number>();
 
 /**
  * The limit for searching and killing: reading a process that the system blocks can hang. A machine that is only busy, with
@@ -48,13 +58,22 @@ async function killByHome(pattern: string, options: LeftoverOptions): Promise<nu
   if (Deno.build.os !== "linux") return 0;
   const killed = new Set<number>();
   await within(options, async (look) => {
-    for (let sweep = 0; sweep < MAX_SWEEPS; sweep++) {
-      const found = await look(pattern) ?? [];
-      if (found.length === 0) break;
-      for (const pid of found) {
-        killed.add(pid);
-        kill(pid);
+    let sweeps = 0, unsure_looks = 0, always: readonly number[] | null = null;
+    while (sweeps < MAX_SWEEPS) {
+      const { found, unsure } = await look(pattern) ?? { found: [], unsure: [] };
+      if (found.length > 0) {
+        sweeps++;
+        for (const pid of found) {
+          killed.add(pid);
+          kill(pid);
+        }
+        continue;
       }
+      if (unsure.length === 0) break;
+      always = (always ?? unsure).filter((pid) => unsure.includes(pid));
+      if (++unsure_looks < MAX_UNSURE_LOOKS) continue;
+      for (const pid of always) without_variables.add(pid);
+      break;
     }
   });
   return killed.size;
@@ -73,8 +92,15 @@ function literally(text: string): string {
   return text.replace(/[\\.*[\]^$]/g, "\\$&");
 }
 
+interface Looked {
+  /** Processes whose HOME matches. */
+  found: number[];
+  /** Processes that had neither HOME nor PATH when they were looked at, without {@link without_variables}. */
+  unsure: number[];
+}
+
 /** Finds the processes whose HOME matches; null when the search is impossible. */
-type Look = (home: string) => Promise<number[] | null>;
+type Look = (home: string) => Promise<Looked | null>;
 
 async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise<T>): Promise<T> {
   const { clock = systemClock, after = 0, proc = "/proc" } = options;
@@ -88,7 +114,7 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
     );
   });
   try {
-    const look = (home: string) => processesWith(`^HOME=${home}`, { after, proc, signal: end.signal });
+    const look = (home: string) => processesWith(home, { after, proc, signal: end.signal });
     return await Promise.race([work(look), late]);
   } finally {
     end.abort();
@@ -97,38 +123,78 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
   }
 }
 
-/** Searches the environment of each process with a greater id, or of all processes when ids have wrapped around. */
+/**
+ * Looks once at each process with a greater id, or at all when ids have wrapped around. Of an environment it prints the
+ * longest match, so one reading tells whether HOME is the one that is looked for, another one, or not there.
+ */
 const LOOK_LINE = `
-pattern=$1 after=$2 proc=$3 self="^SVC_LOOK=$SVC_LOOK\\$"
+home=$1 after=$2 proc=$3
+cd "$proc"
 if [ "$after" -eq 0 ] || [ "$$" -lt "$after" ]; then
-  exec grep -lz -e "$self" -e "$pattern" "$proc"/[0-9]*/environ
+  set -- "$proc"/[0-9]*/environ
+else
+  set --
+  for number in [0-9]*; do
+    if [ "$number" -gt "$after" ]; then set -- "$@" "$proc/$number/environ"; fi
+  done
 fi
-cd "$proc" && set --
-for number in [0-9]*; do
-  if [ "$number" -gt "$after" ]; then set -- "$@" "$proc/$number/environ"; fi
-done
-exec grep -lz -e "$self" -e "$pattern" "$@"`;
+grep -Hzo -e "^SVC_LOOK=$SVC_LOOK\\$" -e "^HOME=$home" -e "^HOME=" -e "^PATH=" "$@"
+printf "%s:\\0" "$@"`;
+
+/** Those of some processes that have a program: threads of the kernel have none. */
+const PROGRAM_LINE = `
+proc=$1 && shift
+for number; do
+  if [ -e "$proc/$number/exe" ]; then printf "%s/%s/environ:\\0" "$proc" "$number"; fi
+done`;
+
+/** What the lines print after the folder; without a text it is only the name of a process. */
+const LOOKED = /^\/(\d+)\/environ:(.*)$/s;
 
 /**
- * The processes with a matching environment variable; those of other users and dead ones cannot be read. A program
- * searches, because the agent worker may run programs but not read `/proc`. Null when the program does not find even
- * itself.
+ * Looks at processes; those of other users and dead ones cannot be read. A program does, because the agent worker may run
+ * programs but not read `/proc`. Null when the program does not find even itself.
  */
 async function processesWith(
-  pattern: string,
+  home: string,
   { after, proc, signal }: { after: number; proc: string; signal: AbortSignal },
-): Promise<number[] | null> {
+): Promise<Looked | null> {
+  const looked = await entriesOf(LOOK_LINE, [home, String(after), proc], { proc, signal });
+  if (!looked) return null;
+  const found: number[] = [], unsure = new Set<number>();
+  for (const { pid, text } of looked.entries) {
+    if (text === "") unsure.add(pid);
+    if (text.startsWith("SVC_LOOK=") || text.startsWith("HOME=") && text !== "HOME=") found.push(pid);
+  }
+  if (!found.includes(looked.self)) return null;
+  for (const { pid, text } of looked.entries) if (text !== "") unsure.delete(pid);
+  for (const pid of without_variables) unsure.delete(pid);
+  const others = found.filter((pid) => pid !== looked.self);
+  if (others.length > 0 || unsure.size === 0) return { found: others, unsure: [] };
+  const running = await entriesOf(PROGRAM_LINE, [proc, ...[...unsure].map(String)], { proc, signal });
+  const programs = new Set(running?.entries.map(({ pid }) => pid));
+  for (const pid of unsure) if (!programs.has(pid)) without_variables.add(pid);
+  return { found: [], unsure: [...programs] };
+}
+
+/** What a script prints about processes, and its own id; null when it cannot be started. */
+async function entriesOf(
+  script: string,
+  args: readonly string[],
+  { proc, signal }: { proc: string; signal: AbortSignal },
+): Promise<{ entries: { pid: number; text: string }[]; self: number } | null> {
   if (signal.aborted) return null;
   let look: Deno.ChildProcess;
   try {
     look = new Deno.Command("sh", {
-      args: ["-c", LOOK_LINE, "sh", pattern, String(after), proc],
+      args: ["-c", script, "sh", ...args],
       cwd: "/",
       clearEnv: true,
       env: { PATH: "/usr/bin:/bin", SVC_LOOK: crypto.randomUUID() },
       stdin: "null",
       stdout: "piped",
       stderr: "null",
+      detached: true,
     }).spawn();
   } catch {
     return null;
@@ -136,13 +202,14 @@ async function processesWith(
   const stop = () => {
     // A search that the system blocks must not keep this process alive.
     look.unref();
-    kill(look.pid);
+    killGroup(look.pid);
   };
   signal.addEventListener("abort", stop, { once: true });
   const { stdout } = await look.output();
   signal.removeEventListener("abort", stop);
-  const found = [...new TextDecoder().decode(stdout).matchAll(/\/(\d+)\/environ$/gm)].map(([, pid]) =>
-    Number(pid)
-  );
-  return found.includes(look.pid) ? found.filter((pid) => pid !== look.pid) : null;
+  const entries = new TextDecoder().decode(stdout).split("\0").flatMap((entry) => {
+    const [, number, text] = LOOKED.exec(entry.slice(proc.length)) ?? [];
+    return text === undefined ? [] : [{ pid: Number(number), text }];
+  });
+  return { entries, self: look.pid };
 }

@@ -191,6 +191,34 @@ Deno.test({
 });
 
 Deno.test({
+  name: `a process that replaces its program again and again is found each time${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (workspace) => {
+      const program = join(workspace, "again");
+      await Deno.writeTextFile(program, '#!/bin/sh\nexec "$0"\n', { mode: 0o755 });
+      for (let round = 0; round < 40; round++) {
+        const child = new Deno.Command(program, { clearEnv: true, env: { HOME: workspace } }).spawn();
+        ok(await killProcessesOf(workspace) >= 1, `round ${round}`);
+        equal((await child.status).signal, "SIGKILL");
+      }
+    }),
+});
+
+Deno.test({
+  name: `a process without an environment is left alone, and waited for once${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (workspace) => {
+      const bare = new Deno.Command("/usr/bin/env", { args: ["-i", "/bin/sleep", "1000"] }).spawn();
+      equal(await killProcessesOf(workspace), 0);
+      equal(await isDead(String(bare.pid)), false);
+      bare.kill("SIGKILL");
+      equal((await bare.status).signal, "SIGKILL");
+    }),
+});
+
+Deno.test({
   name: `only processes with greater ids are searched, unless ids have wrapped around${skipped}`,
   ignore: !LINUX,
   fn: () =>

@@ -25,16 +25,8 @@ const FILES = [
   "svc.js",
 ];
 
-/** What runs in workers, jobs and the server; the command line imports all of it only when it is needed. */
-const PARTS = [
-  "trainer/engine/engine.ts",
-  "runs/session/agent_worker.ts",
-  "runs/process/process.ts",
-  "runs/jobs/job_work.ts",
-  "cli/device_probe.ts",
-  "cli/view.ts",
-  "server/route_table.ts",
-];
+/** Files that know their own place: the entry, and one that does not look there in a bundle (tests/interface_test.ts). */
+const FINDERS = ["cli.ts", "cli/interface.ts"];
 
 interface Output {
   code: number;
@@ -52,6 +44,38 @@ async function denoInfo(...args: string[]) {
   return JSON.parse((await output(Deno.execPath(), { args: ["info", "--json", ...args], cwd: ROOT })).out);
 }
 
+interface Module {
+  specifier: string;
+  kind: string;
+  dependencies?: { code?: { specifier: string }; isDynamic?: boolean }[];
+}
+
+/** What the program loads: files whose code runs, files that are imported as text, and packages. */
+async function neededParts(): Promise<{ files: string[]; texts: string[]; packages: string[] }> {
+  const { modules, npmPackages } = await denoInfo("cli.ts") as {
+    modules: Module[];
+    npmPackages: Record<string, { name: string }>;
+  };
+  const by_name = new Map(modules.map((found) => [found.specifier, found]));
+  const entry = [...by_name.keys()].find((name) => name.endsWith("/cli.ts"))!;
+  const reached = new Set([entry]), packages = new Set<string>();
+  for (const name of reached) {
+    // Only types of other modules are left out of a bundle.
+    for (const { code } of by_name.get(name)?.dependencies ?? []) if (code) reached.add(code.specifier);
+  }
+  const local = [...reached].filter((name) => name.startsWith("file:"));
+  const pathsOf = (kind: string) =>
+    local.filter((name) => by_name.get(name)?.kind === kind).map((name) =>
+      relative(ROOT, fileURLToPath(name))
+    );
+  for (const name of reached) {
+    const found = /^npm:\/?(.+)$/.exec(name)?.[1]!;
+    const locked = found && Object.entries(npmPackages).find(([id]) => id.split("_")[0] === found);
+    if (locked) packages.add(locked[1].name);
+  }
+  return { files: pathsOf("esm"), texts: pathsOf("external"), packages: [...packages].sort() };
+}
+
 Deno.test("two bundles have the same bytes: every shader and part, and no path of this machine", async () => {
   await withFolder(async (folder) => {
     const { sources } = await writeProgram(`${folder}/a`);
@@ -66,11 +90,22 @@ Deno.test("two bundles have the same bytes: every shader and part, and no path o
         assert.ok(!text.includes(path), `${name} contains ${path}`);
       }
     }
-    const { modules }: { modules: { specifier: string }[] } = await denoInfo("cli.ts");
-    const imported = modules.map(({ specifier }) => specifier).filter((name) => name.endsWith(".wgsl"));
-    const shaders = imported.map((specifier) => relative(ROOT, fileURLToPath(specifier)));
-    assert.ok(shaders.length > 50);
-    assert.deepEqual([...shaders, ...PARTS].filter((path) => !sources.includes(path)), []);
+    const { files, texts, packages } = await neededParts();
+    assert.ok(
+      texts.length > 50 && files.includes("agent/mcp/sdk.ts") && files.includes("server/route_table.ts"),
+    );
+    assert.deepEqual([...files, ...texts].filter((path) => !sources.includes(path)), []);
+    const bundled = new Set(
+      sources.flatMap((path) => /^npm\/((?:@[^/]+\/)?[^/]+)\/\d/.exec(path)?.[1] ?? []),
+    );
+    assert.ok(packages.includes("@modelcontextprotocol/client"));
+    assert.deepEqual(packages.filter((name) => !bundled.has(name)), []);
+    // Nothing is beside a bundle that a module could find by its own place.
+    const code = await Promise.all(
+      files.map(async (path) => [path, await Deno.readTextFile(`${ROOT}/${path}`)]),
+    );
+    const finders = code.filter(([, text]) => /^(?! \*).*import\.meta\.(?!main)/m.test(text!));
+    assert.deepEqual(finders.map(([path]) => path).sort(), FINDERS);
     const for_tests = /_(test|fake|contract|testing)\.ts$/;
     assert.deepEqual(sources.filter((path) => for_tests.test(path)), []);
   });

@@ -50,12 +50,24 @@ export function traceOf(row: Record<string, unknown>, place: { path: string; lin
   const value = withParsedTools(row);
   const parsed = rowSchema.safeParse(value);
   const listed = readTools(value);
-  const issue = parsed.error?.issues[0] ?? listed.issue;
-  if (issue) {
-    const message = `Cannot read ${place.path}:${place.line}: ${describe(value, issue)}`;
-    throw new ServiceError("data_invalid", message, place);
+  const issue = parsed.error?.issues[0] ?? listed.issue, content = parsed.data as TraceContent;
+  const reason = issue ? describe(value, issue) : hasTurn(content) ? null : NO_TURN;
+  if (reason !== null) {
+    throw new ServiceError("data_invalid", `Cannot read ${place.path}:${place.line}: ${reason}`, place);
   }
-  return { content: parsed.data as TraceContent, tools: listed.tools! };
+  return { content, tools: listed.tools! };
+}
+
+const NO_TURN = "a conversation without an assistant message has nothing to train";
+
+/** Whether an example of messages has one that training can train. */
+function hasTurn(content: TraceContent): boolean {
+  const trained = "messages" in content
+    ? content.messages
+    : "completion" in content
+    ? content.completion
+    : "";
+  return typeof trained === "string" || trained.some(({ role }) => role === "assistant");
 }
 
 /** The problem in the form that the row's keys suggest, when they suggest one. */

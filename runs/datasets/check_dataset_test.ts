@@ -81,6 +81,14 @@ Deno.test("the problems are those that training reports", () =>
     assert.deepEqual((await checkDataset({ path, kind: "auto" })).problems, reported);
   }));
 
+Deno.test("an example without a turn to train is a problem", async () => {
+  const user = { role: "user", content: "a" }, turn = { role: "assistant", content: "b" };
+  const rows = [{ messages: [user] }, { prompt: [turn], completion: [user] }, { messages: [user, turn] }];
+  const { invalid_rows, problems } = await check(rows.map((row) => JSON.stringify(row)).join("\n"));
+  const message = "a conversation without an assistant message has nothing to train";
+  assert.deepEqual([invalid_rows, problems], [2, [{ line: 1, message }, { line: 2, message }]]);
+});
+
 Deno.test("the first 20 problems are kept, and all are counted", async () => {
   const found = await check("x\n".repeat(50));
   assert.deepEqual([found.rows, found.invalid_rows, found.problems.length], [50, 50, 20]);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ToolDefinition } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { answerChat } from "./answer_chat.ts";
-import { llama3Renderer } from "../../tests/llama3_chat.ts";
+import { llama3Renderer, mistralRenderer } from "../../tests/llama3_chat.ts";
 import { probeTemplate } from "../../trainer/tokenizer/template_probe.ts";
 import { answersOf, chatRequest, testChat } from "../../tests/scripted_chat.ts";
 
@@ -98,6 +98,46 @@ Deno.test("an answer is read in the format of the model's template", strict, asy
   const plain = await answerTo({});
   assert.deepEqual([plain.content, plain.calls, plain.finish], [text, [], "stop"]);
 });
+
+Deno.test(
+  "calls in Mistral's list come after the content, and are continued with their results",
+  strict,
+  async () => {
+    const renderer = await mistralRenderer(), probe = probeTemplate(renderer, {});
+    let tokens: number[] = [];
+    const { context, turn } = await testChat({ script: () => tokens, block_tokens: 4 });
+    const mistral = { ...context, model: { renderer, probe, variables: {} } };
+    const answerTo = async (request: Parameters<typeof chatRequest>[0]) =>
+      answersOf(
+        await Array.fromAsync(answerChat(chatRequest({ tools: [TOOL], ...request }), mistral, OPEN)),
+      )[0]!;
+    const list = [1, 2].map((a) => ({ name: "add", arguments: { a }, id: `abcdefgh${a}` }));
+    tokens = turn(`Both. [TOOL_CALLS] ${JSON.stringify(list)}`);
+    const called = await answerTo({});
+    assert.deepEqual([called.content, called.calls, called.finish], [
+      "Both.",
+      ['call_0_0 add {"a":1}', 'call_0_1 add {"a":2}'],
+      "tool_calls",
+    ]);
+    const one = await answerTo({ one_call: true });
+    assert.deepEqual([one.calls, one.finish], [['call_0_0 add {"a":1}'], "tool_calls"]);
+    const ids = ["call_0_0", "call_0_1"], question = { role: "user" as const, content: "Hi" };
+    const tool_calls = ids.map((id, i) => ({
+      id,
+      type: "function" as const,
+      function: { name: "add", arguments: { a: i + 1 } },
+    }));
+    const results = ids.map((tool_call_id) => ({
+      role: "tool" as const,
+      content: "3",
+      tool_call_id,
+      name: "add",
+    }));
+    tokens = turn("Six.");
+    const messages = [question, { role: "assistant" as const, content: "", tool_calls }, ...results];
+    assert.deepEqual((await answerTo({ messages })).content, "Six.");
+  },
+);
 
 Deno.test("choices share the prompt, and each has random numbers of its own", strict, async () => {
   const { context, engine } = await testChat();

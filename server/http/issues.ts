@@ -56,7 +56,7 @@ export interface Checked {
 }
 
 /** The entries for a schema issue. */
-export function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Checked): ProblemError[] {
+function entriesOf(issue: z.core.$ZodIssue, { schema, value, prefix }: Checked): ProblemError[] {
   const { path } = issue;
   const pointer = prefix + pointerOf(path);
   if (issue.code === "unrecognized_keys") {

@@ -28,6 +28,9 @@ export interface ArgumentSchema {
   dialect: "7" | "2019-09" | "2020-12";
 }
 
+/** What becomes of keywords that are valid and cannot be checked here. */
+export type Unusable = "refuse" | "leave_out";
+
 /** A schema that is refused; the message says why, and where. */
 export class SchemaRefusal extends Error {}
 
@@ -68,6 +71,9 @@ const SCHEMA_LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const SCHEMA_MAPS = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 const SAME_VALUE = ["not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas"];
 
+/** In place of a pattern of names that is left out: which names are additional is not known without it. */
+const ANY_NAME = "";
+
 /** Keywords that change the meaning of others and are not supported. */
 const UNSUPPORTED = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$anchor", "dependencies"];
 
@@ -75,6 +81,9 @@ const UNSUPPORTED = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$anchor"
  * Checks a schema and copies its keywords. Annotations, unknown keywords and `format` are left out: they accept
  * everything. A `$ref` must name a place in the same schema.
  *
+ * @param unusable `leave_out` for the schema of a server, which checks arguments itself: what cannot be checked here
+ * accepts everything, instead of being refused. Such are patterns that could take too long, and keywords that are not
+ * supported. A list of `items` is then allowed in every draft.
  * @throws {SchemaRefusal} For a schema that is malformed, too large, or could keep a validator busy for ever.
  *
  * @example
@@ -86,13 +95,13 @@ const UNSUPPORTED = ["$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$anchor"
  * assert.throws(() => argumentSchema({ $ref: "#" }), /refers to itself/);
  * ```
  */
-export function argumentSchema(schema: unknown): ArgumentSchema {
+export function argumentSchema(schema: unknown, unusable: Unusable = "refuse"): ArgumentSchema {
   if (isTooDeep(schema)) throw new SchemaRefusal(`it is nested more than ${MAX_JSON_DEPTH} levels deep`);
   if (!isJsonObject(schema)) throw new SchemaRefusal("it is no object");
   if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS) {
     throw new SchemaRefusal(`it has more than ${MAX_SCHEMA_CHARS} characters`);
   }
-  const copier = new SchemaCopier(dialectOf(schema));
+  const copier = new SchemaCopier(dialectOf(schema), unusable);
   const root = copier.copy(schema, "");
   return { root, targets: copier.resolve(), subschemas: copier.subschemas, dialect: copier.dialect };
 }
@@ -110,7 +119,7 @@ class SchemaCopier {
   /** For each subschema, those that apply to the same value, with the keyword. */
   readonly #same = new Map<Subschema, Subschema[]>();
 
-  constructor(readonly dialect: ArgumentSchema["dialect"]) {}
+  constructor(readonly dialect: ArgumentSchema["dialect"], readonly unusable: Unusable) {}
 
   /** @param place The JSON Pointer of the schema. */
   copy(schema: unknown, place: string): Subschema {
@@ -137,35 +146,41 @@ class SchemaCopier {
   ) {
     const here = `${place}/${escaped(keyword)}`;
     if (UNSUPPORTED.includes(keyword) || (keyword === "$id" && place !== "")) {
-      throw refusal(here, "is not supported");
-    }
-    if (keyword === "$ref") {
+      if (this.unusable === "refuse") throw refusal(here, "is not supported");
+    } else if (keyword === "$ref") {
       if (typeof value !== "string") throw refusal(here, "is no text");
       this.#references.push({ place: here, reference: value, from: to });
       to.$ref = value;
     } else if (Object.hasOwn(VALUES, keyword)) {
       if (!VALUES[keyword]!(value)) throw refusal(here, "has no valid value");
-      if (keyword === "pattern") checkPattern(value as string, here);
-      to[keyword] = value;
+      if (keyword !== "pattern" || this.#isUsable(value as string, here)) to[keyword] = value;
     } else if (SCHEMA_LISTS.includes(keyword) || (keyword === "items" && Array.isArray(value))) {
       if (!Array.isArray(value)) throw refusal(here, "is no list");
-      if (keyword === "items" && this.dialect === "2020-12") {
+      if (keyword === "items" && this.dialect === "2020-12" && this.unusable === "refuse") {
         throw refusal(here, "is a list: use prefixItems");
       }
       to[keyword] = value.map((item, i) => this.#part(to, keyword, { value: item, place: `${here}/${i}` }));
     } else if (SCHEMA_MAPS.includes(keyword)) {
       if (!isJsonObject(value)) throw refusal(here, "is no object");
-      if (keyword === "patternProperties") {
-        for (const pattern of Object.keys(value)) checkPattern(pattern, `${here}/${escaped(pattern)}`);
-      }
       const map: Record<string, Subschema> = Object.create(null);
       for (const [name, item] of Object.entries(value)) {
-        map[name] = this.#part(to, keyword, { value: item, place: `${here}/${escaped(name)}` });
+        const at = `${here}/${escaped(name)}`;
+        const part = this.#part(to, keyword, { value: item, place: at });
+        if (keyword !== "patternProperties" || this.#isUsable(name, at)) map[name] = part;
+        else map[ANY_NAME] ??= true;
       }
       to[keyword] = map;
     } else if (SCHEMA.includes(keyword)) {
       to[keyword] = this.#part(to, keyword, { value, place: here });
     }
+  }
+
+  /** Whether a pattern can be checked. @throws {SchemaRefusal} When it cannot, and is not to be left out. */
+  #isUsable(pattern: string, place: string): boolean {
+    const reason = patternRefusal(pattern);
+    if (reason === null) return true;
+    if (this.unusable === "leave_out") return false;
+    throw refusal(place, `has a pattern that cannot be used: ${reason}`);
   }
 
   #part(
@@ -216,11 +231,6 @@ class SchemaCopier {
     chains.set(schema, longest);
     return longest;
   }
-}
-
-function checkPattern(pattern: string, place: string): void {
-  const reason = patternRefusal(pattern);
-  if (reason !== null) throw refusal(place, `has a pattern that cannot be used: ${reason}`);
 }
 
 function refusal(place: string, reason: string): SchemaRefusal {

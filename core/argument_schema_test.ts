@@ -74,9 +74,42 @@ Deno.test("schemas that are malformed, too large or without an end are refused w
     [{ maxLength: -1 }, /maxLength has no valid value/],
     [{ properties: { a: { pattern: "(a|a)*$" } } }, /its \/properties\/a\/pattern has a pattern/],
     [{ patternProperties: { "(": {} } }, /it is no regular expression/],
+    [undefined, /no object/],
+    [{ $ref: "#/required", required: [] }, /\/\$ref names no place/],
+    [{ properties: { a: null } }, /its \/properties\/a is no schema/],
+    [{ required: "a" }, /its \/required has no valid value/],
   ];
   for (const [schema, reason] of cases) {
     if (reason === null) argumentSchema(schema);
     else assert.throws(() => argumentSchema(schema), { name: "Error", message: reason });
+  }
+});
+
+Deno.test("of a server's schema what cannot be checked is left out, and the rest is refused as ever", () => {
+  const left = (schema: unknown) => JSON.stringify(argumentSchema(schema, "leave_out").root);
+  assert.equal(
+    left({ properties: { a: { type: "string", pattern: "(a|a)*$" } } }),
+    '{"properties":{"a":{"type":"string"}}}',
+  );
+  assert.equal(left({ pattern: "^a+$" }), '{"pattern":"^a+$"}');
+  assert.equal(
+    left({ patternProperties: { "(": { type: "null" }, "^b": {} }, additionalProperties: false }),
+    '{"patternProperties":{"":true,"^b":{}},"additionalProperties":false}',
+  );
+  assert.equal(
+    left({ $dynamicRef: "#a", dependencies: { a: ["b"] }, not: { $id: "b", $anchor: "a" } }),
+    '{"not":{}}',
+  );
+  assert.equal(left({ items: [{}, { type: "null" }] }), '{"items":[{},{"type":"null"}]}');
+  const refused: [unknown, RegExp][] = [
+    [{ type: "text" }, /\/type has no valid value/],
+    [{ patternProperties: { "(": 3 } }, /\/patternProperties\/\( is no schema/],
+    [{ $ref: "#a", $anchor: "a" }, /names no place/],
+    [{ pattern: 3 }, /\/pattern has no valid value/],
+    [{ allOf: [{ $ref: "#" }] }, /refers to itself/],
+    [{ description: "x".repeat(MAX_SCHEMA_CHARS) }, /500000 characters/],
+  ];
+  for (const [schema, reason] of refused) {
+    assert.throws(() => argumentSchema(schema, "leave_out"), { name: "Error", message: reason });
   }
 });

@@ -2,6 +2,7 @@ import { deepEqual, equal, match, ok } from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../core/clock.ts";
 import { callOnce, never, testHost } from "../agent/mcp/mcp_testing.ts";
+import { checkCall } from "../agent/tools/toolset.ts";
 import { withFolder } from "./folder.ts";
 import { mcpCommand, mcpServersMissing } from "./mcp_servers.ts";
 import { isDead } from "./process_state.ts";
@@ -28,7 +29,8 @@ Deno.test({
     ok(tools.every(({ name }) => !/^(trigger|simulate|toggle)-/.test(name)));
     equal(await callOnce(host, "echo", { message: "hi" }), "Echo: hi");
     match((await callOnce(host, "get-sum", { a: 2, b: 3 }))!, /\b5\b/);
-    equal(await callOnce(host, "get-sum", { a: "2", b: 3 }), "error: bad arguments");
+    const wrong = { name: "get-sum", arguments: { a: "2", b: 3 } };
+    equal(checkCall(tools, wrong), "error: bad arguments at /a");
     match((await callOnce(host, "get-tiny-image"))!, /\[image: image\/png\]/);
     const environment = JSON.parse((await callOnce(host, "get-env"))!);
     deepEqual([environment.TOKEN, environment.USER], ["canary", undefined]);

@@ -2,9 +2,10 @@
 
 import { z } from "zod";
 import { describeIssue } from "../../config/check/data_issues.ts";
+import { SchemaRefusal } from "../../core/argument_schema.ts";
 import type { ToolFunction } from "../../core/chat.ts";
 import { isJsonObject } from "../../core/json.ts";
-import { schemaProblem } from "../tools/schema_shape.ts";
+import { fullSchema } from "../tools/arguments.ts";
 
 /** The greatest size of a step's reward, above or below 0. */
 export const MAX_STEP_REWARD = 1e6;
@@ -83,9 +84,16 @@ export function toolsAnswer(value: unknown): ToolFunction[] {
 function toolOf(value: unknown, i: number): ToolFunction {
   const is_open_ai = isJsonObject(value) && "function" in value;
   const tool = parsed<ToolFunction>(is_open_ai ? openAiForm : mcpTool, value, `tools.${i}.`);
-  const problem = schemaProblem(tool.parameters);
-  if (problem === null) return tool;
-  throw new AnswerProblem(`a wrong schema of the tool ${tool.name}: ${problem}`);
+  const refuse = (problem: string) =>
+    new AnswerProblem(`a wrong schema of the tool ${tool.name}: ${problem}`);
+  const { type = "object" } = tool.parameters;
+  if (type !== "object") throw refuse('parameters must have the type "object"');
+  try {
+    fullSchema(tool.parameters, "leave_out");
+    return tool;
+  } catch (error) {
+    throw error instanceof SchemaRefusal ? refuse(error.message) : error;
+  }
 }
 
 function toolFunction(

@@ -2,6 +2,7 @@ import { deepEqual, equal, match, notEqual, ok, rejects } from "node:assert/stri
 import { ManualClock } from "../../core/clock_fake.ts";
 import { parseScenario } from "../../data/scenario.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
+import { checkCall } from "../tools/toolset.ts";
 import type { EnvironmentFactory } from "./environment.ts";
 import { environmentContract, TOOL_CHECKS } from "./environment_contract.ts";
 import { httpEnvironments } from "./http.ts";
@@ -142,6 +143,24 @@ httpTest(
   },
 );
 
+httpTest(
+  "arguments are checked against all of a tool's schema, but for what cannot be checked",
+  listed({
+    name: "t",
+    inputSchema: {
+      $schema: "http://json-schema.org/draft-07/schema#",
+      definitions: { n: { type: "integer", minimum: 1 } },
+      properties: { n: { $ref: "#/definitions/n" }, s: { pattern: "^(a+)+$" } },
+    },
+  }),
+  async ({ factory }) => {
+    const { tools } = await factory.catalog(SCENARIO, never);
+    const check = (args: object) => checkCall(tools, { name: "t", arguments: args });
+    equal(check({ n: 0 }), "error: bad arguments at /n");
+    equal(check({ n: 1, s: `${"a".repeat(40)}b`, more: 1 }), null);
+  },
+);
+
 const with_schema = (inputSchema: unknown) => listed({ name: "t", inputSchema });
 const wrong_tools: [string, Answers, RegExp][] = [
   ["no list", { "/tools": json({ tools: {} }) }, /a wrong field: tools: must be a list/],
@@ -163,23 +182,23 @@ const wrong_tools: [string, Answers, RegExp][] = [
   [
     "a type that no schema has",
     with_schema({ properties: { a: { type: "__proto__" } } }),
-    /parameters\.properties\.a\.type/,
+    /the tool t: its \/properties\/a\/type has no valid value/,
   ],
-  ["required names that are no list", with_schema({ required: "a" }), /parameters\.required must be a list/],
+  ["required names that are no list", with_schema({ required: "a" }), /its \/required has no valid value/],
   [
     "properties that are no schemas",
     with_schema({ properties: { a: null } }),
-    /properties\.a must be a schema/,
+    /its \/properties\/a is no schema/,
   ],
   [
     "items that are no schema",
     with_schema({ properties: { a: { items: 1 } } }),
-    /properties\.a\.items must be a schema/,
+    /its \/properties\/a\/items is no schema/,
   ],
   [
     "additional properties that are no schema",
     with_schema({ additionalProperties: null }),
-    /additionalProperties must/,
+    /its \/additionalProperties is no schema/,
   ],
 ];
 

@@ -20,21 +20,20 @@ function deepSchema(levels: number): string {
   return '{"type":"object","properties":{"a":'.repeat(levels) + "{}" + "}}".repeat(levels);
 }
 
-/** A reference that doubles with each of its 30 steps. */
+/** A reference that doubles with each of its 40 steps. */
 function doublingSchema(): object {
-  const steps = Array.from({ length: 30 }, (_, i) => {
+  const steps = Array.from({ length: 40 }, (_, i) => {
     const next = { $ref: `#/$defs/s${i + 1}` };
     return [`s${i}`, { allOf: [next, next] }];
   });
   const properties = { a: { $ref: "#/$defs/s0" } };
-  return { type: "object", properties, $defs: Object.fromEntries([...steps, ["s30", {}]]) };
+  return { type: "object", properties, $defs: Object.fromEntries([...steps, ["s40", {}]]) };
 }
 
 const SCHEMAS: Record<string, string> = {
   bomb_loop: '{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}',
   bomb_deep: deepSchema(10_000),
-  bomb_nested: deepSchema(25),
-  bomb_big: `{"type":"object","description":"${"x".repeat(100_000)}"}`,
+  bomb_big: `{"type":"object","description":"${"x".repeat(500_000)}"}`,
   bomb_doubling: JSON.stringify(doublingSchema()),
   no_object: '{"type":"array"}',
 };
@@ -100,7 +99,7 @@ function listed(): string {
   if (mode === "same_name") tools.push('{"name":"say","inputSchema":{"type":"object"}}');
   if (mode === "odd_names") {
     const arguments_schema =
-      '{"type":"object","properties":{"n":{"type":"integer","minimum":3}},"required":["n"]}';
+      '{"type":"object","properties":{"n":{"type":"integer","minimum":3},"s":{"pattern":"^(a+)+$"}},"required":["n"]}';
     tools.push(`{"name":"a.b/c d","inputSchema":${arguments_schema}}`);
     tools.push(`{"name":"${"long".repeat(20)}","inputSchema":{"type":"object"}}`);
   }

@@ -1,9 +1,10 @@
 /** Which tools of a server a model may call, and under which names and schemas. */
 
 import { matchesAnyPattern } from "../../config/sections/mcp.ts";
-import type { JsonSchema, ToolFunction } from "../../core/chat.ts";
+import { SchemaRefusal } from "../../core/argument_schema.ts";
+import type { ToolFunction } from "../../core/chat.ts";
 import { isJsonObject } from "../../core/json.ts";
-import { compileSchema, type SchemaCheck, SchemaRefusal } from "../tools/json_schema.ts";
+import { fullSchema } from "../tools/arguments.ts";
 import { shortName } from "../tools/tool_host.ts";
 import type { ListedTool } from "./sdk.ts";
 
@@ -16,8 +17,6 @@ export interface OfferedTool {
   tool: ToolFunction;
   /** Its name on the server. */
   name: string;
-  /** Whether arguments fit the tool. */
-  fits: SchemaCheck;
 }
 
 /** The keys of a server that choose among its tools. */
@@ -60,15 +59,10 @@ function offered({ name, description = "", inputSchema }: ListedTool): OfferedTo
     throw refuse("its schema is not that of an object");
   }
   try {
-    const fits = compileSchema(inputSchema);
-    const parameters: JsonSchema = inputSchema;
-    return {
-      tool: { name: shortName(name), description: description.toWellFormed(), parameters },
-      name,
-      fits,
-    };
+    const parameters = fullSchema(inputSchema, "leave_out");
+    return { tool: { name: shortName(name), description: description.toWellFormed(), parameters }, name };
   } catch (error) {
     if (!(error instanceof SchemaRefusal)) throw error;
-    throw refuse(`its schema ${error.message}`);
+    throw refuse(`its schema cannot be used: ${error.message}`);
   }
 }

@@ -1,8 +1,10 @@
 /** What a recording holds of one rollout: every question to the world of its attempts, and the answer. */
 
 import { z } from "zod";
+import type { ToolFunction } from "../../core/chat.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { isJsonObject } from "../../core/json.ts";
+import { fullSchema, isFullSchema } from "../tools/arguments.ts";
 import { BoundaryFailure } from "../trajectory/boundary.ts";
 import { FAILURE_BOUNDARIES } from "../trajectory/trajectory.ts";
 
@@ -40,9 +42,27 @@ const catalogSchema = z.object({
       name: z.string(),
       description: z.string(),
       parameters: z.record(z.string(), z.unknown()),
+      /** All of JSON Schema was checked. */
+      full_schema: z.literal(true).optional(),
     }),
   ),
 });
+
+/** Tools for a header; {@link replayedTools} is the inverse. */
+export function recordedTools(tools: readonly ToolFunction[]): RecordedTool[] {
+  return tools.map((tool) => isFullSchema(tool.parameters) ? { ...tool, full_schema: true } : tool);
+}
+
+/** The tools of a header, whose arguments are checked as they were. */
+export function replayedTools(tools: readonly RecordedTool[]): ToolFunction[] {
+  return tools.map(({ full_schema, ...tool }) => {
+    // What was left out of the schema of a server is left out again, and that of a configuration has nothing such.
+    if (full_schema) fullSchema(tool.parameters, "leave_out");
+    return tool;
+  });
+}
+
+type RecordedTool = z.output<typeof catalogSchema>["tools"][number];
 
 /** The first line of a recording. */
 export const headerSchema = z.object({

@@ -11,6 +11,7 @@ import {
   failureOf,
   type Question,
   type RecordedFailure,
+  recordedTools,
   RECORDING_FORMAT,
 } from "./entries.ts";
 import { gradeQuestion, TapedEnvironment } from "./questions.ts";
@@ -75,7 +76,7 @@ class Recorder implements RolloutTape {
         const noted = (outcome: object) => this.#note(scenario, encode(outcome));
         try {
           const { name, version, tools } = await own.catalog(scenario, signal);
-          noted({ answer: { name, version, tools } });
+          noted({ answer: { name, version, tools: recordedTools(tools) } });
           return { name, version, tools };
         } catch (error) {
           if (!signal.aborted) noted({ failure: failureOf(error) });

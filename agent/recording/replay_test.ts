@@ -1,5 +1,6 @@
 import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
+import type { Scenario } from "../../data/scenario.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine, type ScriptedTurn } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { EnvironmentFactory } from "../environment/environment.ts";
@@ -15,6 +16,7 @@ import {
   TextChat,
   turnTokens,
 } from "../rollout/rollout_fake.ts";
+import { fullSchema } from "../tools/arguments.ts";
 import type { Group } from "../trajectory/group.ts";
 import { recordingTapes } from "./recorder.ts";
 import { MAX_RECORDED_LINE_BYTES, recordingPath } from "./recording_file.ts";
@@ -22,6 +24,9 @@ import { type Departures, replayTapes } from "./replayer.ts";
 import type { Tapes } from "./tape.ts";
 
 const NAME = "update_000001";
+
+const [SCENARIO] = testScenarios("say") as [Scenario];
+const never = new AbortController().signal;
 
 /** What the model writes by scenario, turn for turn; any other turn submits. */
 const TURNS: Record<string, string[]> = {
@@ -139,6 +144,24 @@ Deno.test("what an environment starts with is replayed, and that a failure may n
   ok(said!.messages.some(({ role, content }) => role === "user" && content.endsWith('{"rooms":["hall"]}')));
   deepEqual([said!.deterministic, failed!.deterministic], [true, false]);
   deepEqual(failed!.failure, { boundary: "environment", message: "Cannot use the server: it is gone" });
+});
+
+Deno.test("arguments are checked in a replay as they were when it was recorded", async () => {
+  const environment = testEnvironments(), own = await environment.catalog(SCENARIO, never);
+  const tools = own.tools.map((tool) =>
+    tool.name === "say" ? { ...tool, parameters: fullSchema(structuredClone(tool.parameters)) } : tool
+  );
+  environment.catalog = () => Promise.resolve({ ...own, tools });
+  const turns = {
+    say: [{ text: "a", more: 1 }, { text: 1 }].map((args) => callText("say", args)),
+    step: [callText("reward", { value: 1, more: 1 })],
+  };
+  const groups = await recordAndReplay({ scenarios: ["say", "step"], environment, turns });
+  const results = groups.map(({ members: [first] }) =>
+    first!.turns.slice(0, -1).flatMap(({ calls }) => calls.map(({ result }) => result))
+  );
+  // All of a host's schema is checked; of a built-in tool's, an unknown name does not fit either.
+  deepEqual(results, [["ok", "error: bad arguments at /text"], ["error: bad arguments"]]);
 });
 
 Deno.test("a judge's evidence and grades are replayed, and the judge is not asked", async () => {

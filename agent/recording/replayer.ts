@@ -13,6 +13,7 @@ import {
   errorOf,
   type Question,
   type RecordingHeader,
+  replayedTools,
 } from "./entries.ts";
 import { gradeQuestion, TapedEnvironment } from "./questions.ts";
 import { shownBy } from "./recorder.ts";
@@ -199,7 +200,10 @@ export function recordedCatalogs(
   headers: readonly RecordingHeader[],
   missing: (scenario: Scenario) => ToolCatalog,
 ): Pick<EnvironmentFactory, "catalog" | "catalogs"> {
-  const lists = headers.flatMap(({ catalogs }) => catalogs);
+  const lists = headers.flatMap(({ catalogs }) => catalogs).map(({ answer, ...list }) => ({
+    ...list,
+    ...(answer && { answer: { ...answer, tools: replayedTools(answer.tools) } }),
+  }));
   return {
     catalog: (scenario) =>
       Promise.try(() => {

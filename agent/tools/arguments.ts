@@ -3,6 +3,7 @@
  * all of JSON Schema.
  */
 
+import type { Unusable } from "../../core/argument_schema.ts";
 import type { JsonSchema } from "../../core/chat.ts";
 import { isJsonObject } from "../../core/json.ts";
 import { type ArgumentCheck, compileSchema } from "./full_schema.ts";
@@ -15,10 +16,13 @@ const FULL_CHECKS = new WeakMap<JsonSchema, ArgumentCheck>();
  *
  * @throws {SchemaRefusal} See `argumentSchema`.
  */
-export function fullSchema(schema: JsonSchema): JsonSchema {
-  FULL_CHECKS.set(schema, compileSchema(schema));
+export function fullSchema(schema: JsonSchema, unusable?: Unusable): JsonSchema {
+  FULL_CHECKS.set(schema, compileSchema(schema, unusable));
   return schema;
 }
+
+/** Whether a schema is one that {@link fullSchema} returned. */
+export const isFullSchema = (schema: JsonSchema): boolean => FULL_CHECKS.has(schema);
 
 /** What is wrong with arguments, as a text for the model; null when they fit. */
 export function argumentProblem(schema: JsonSchema, args: unknown): string | null {

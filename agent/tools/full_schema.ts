@@ -1,7 +1,7 @@
 /** Checks arguments against a complete JSON Schema, without generating code. Schemas and arguments are untrusted. */
 
 import { validate } from "@cfworker/json-schema";
-import { argumentSchema } from "../../core/argument_schema.ts";
+import { argumentSchema, type Unusable } from "../../core/argument_schema.ts";
 import { isTooDeep } from "../../core/json.ts";
 
 /** The most subschemas that one check applies; more counts as a mismatch. */
@@ -20,8 +20,8 @@ class TooManySteps extends Error {}
  *
  * @throws {SchemaRefusal} See `argumentSchema`.
  */
-export function compileSchema(schema: unknown): ArgumentCheck {
-  const { root, targets, subschemas, dialect } = argumentSchema(schema);
+export function compileSchema(schema: unknown, unusable?: Unusable): ArgumentCheck {
+  const { root, targets, subschemas, dialect } = argumentSchema(schema, unusable);
   let steps = 0;
   // The validator reads the type of each subschema that it applies once: there alone it can be stopped.
   for (const subschema of subschemas) {

@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { Ajv } from "ajv";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { argumentProblem, fullSchema } from "./arguments.ts";
 import { compileSchema, MAX_ARGUMENT_VALUES, MAX_CHECK_STEPS } from "./full_schema.ts";
 
@@ -135,4 +138,114 @@ Deno.test("arguments have limits of depth, values and steps", () => {
   const items = Array(1000).fill(0), per_item = (MAX_CHECK_STEPS - 1000) / 1000;
   assert.equal(schemas(per_item - 1)(items), null);
   assert.equal(schemas(per_item)(items), "");
+});
+
+const VALUES = [
+  ...[{}, { a: 1 }, { a: "x" }, { a: null }, { a: 1, b: 2 }, { b: [1, "x"] }, { b: [] }, { c: { a: 1 } }],
+  ...[
+    { a: [1, 2, 2] },
+    { a: 2.5 },
+    { a: -3 },
+    { a: "long text" },
+    { ["__proto__"]: 1 },
+    [],
+    null,
+    "x",
+    3,
+    true,
+  ],
+];
+
+const SCHEMAS: object[] = [
+  { type: "object" },
+  { type: "object", properties: { a: { type: "integer", minimum: 0 } }, required: ["a"] },
+  {
+    type: "object",
+    properties: { a: { type: ["string", "null"], minLength: 2 } },
+    additionalProperties: false,
+  },
+  { properties: { a: { enum: [1, "x", null] }, b: { items: { type: "number" } } } },
+  { anyOf: [{ required: ["a"] }, { type: "array" }], not: { required: ["b"] } },
+  { oneOf: [{ type: "number" }, { type: "integer" }, { const: true }] },
+  { $defs: { n: { type: "number" } }, properties: { a: { $ref: "#/$defs/n" } }, minProperties: 1 },
+  { if: { required: ["b"] }, then: { required: ["a"] }, else: { maxProperties: 1 } },
+  {
+    properties: {
+      a: { uniqueItems: true, maxItems: 3 },
+      b: { prefixItems: [{ type: "number" }], minItems: 1 },
+    },
+  },
+  { dependentRequired: { b: ["a"] }, propertyNames: { maxLength: 1 } },
+  { properties: { c: { $ref: "#/$defs/odd~1name%20x" } }, $defs: { "odd/name x": { required: ["b"] } } },
+];
+
+Deno.test("values fit schemas as another implementation says", () => {
+  const ajv = new Ajv2020({ strict: false });
+  for (const schema of SCHEMAS) {
+    const check = compileSchema(schema), expected = ajv.compile(structuredClone(schema));
+    for (const value of VALUES) {
+      assert.equal(
+        check(value) === null,
+        expected(value),
+        `${JSON.stringify(schema)} and ${JSON.stringify(value)}`,
+      );
+    }
+  }
+});
+
+Deno.test("a schema of draft 7 is checked as draft 7, as servers of tools send it", () => {
+  const $schema = "http://json-schema.org/draft-07/schema#";
+  const ajv = new Ajv({ strict: false });
+  const schemas = [
+    { items: [{ type: "number" }], additionalItems: { type: "string" } },
+    { properties: { a: { const: 1 } }, additionalProperties: false, if: { required: ["b"] }, then: false },
+  ];
+  for (const schema of schemas) {
+    const check = compileSchema({ $schema, ...schema }), expected = ajv.compile({ $schema, ...schema });
+    for (const value of [...VALUES, [1], [1, "x"], [1, 2], ["x"], { a: 2 }]) {
+      assert.equal(
+        check(value) === null,
+        expected(value),
+        `${JSON.stringify(schema)} and ${JSON.stringify(value)}`,
+      );
+    }
+  }
+  const definitions = { n: { type: "number" } };
+  const beside = compileSchema({
+    $schema,
+    definitions,
+    properties: { a: { $ref: "#/definitions/n", maximum: 1 } },
+  });
+  assert.deepEqual(
+    [beside({ a: 2 }), beside({ a: "x" })],
+    [null, "/a"],
+    "keywords beside a $ref do not count there",
+  );
+});
+
+Deno.test("patterns of servers that could take for ever are left to them, with what depends on these", () => {
+  const check = compileSchema({ properties: { a: { pattern: "^(a+)+$", type: "string" } } }, "leave_out");
+  assert.equal(check({ a: `${"a".repeat(40)}b` }), null);
+  assert.equal(check({ a: 1 }), "/a");
+  for (const others of [{ additionalProperties: false }, { unevaluatedProperties: false }]) {
+    assert.equal(compileSchema({ patternProperties: { "(": {} }, ...others }, "leave_out")({ x: 1 }), null);
+  }
+});
+
+Deno.test("a check runs where no code can be generated", async () => {
+  const root = fileURLToPath(new URL("../..", import.meta.url));
+  const run = async (code: string) => {
+    const flags = ["--no-lock", "--quiet", "--v8-flags=--disallow-code-generation-from-strings"];
+    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: ["eval", ...flags, code],
+      cwd: root,
+    }).output();
+    return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  };
+  const schema = JSON.stringify(SCHEMAS[1]);
+  const own = `import { compileSchema } from "./agent/tools/full_schema.ts";
+    const check = compileSchema(${schema}); console.log(check({ a: 1 }), check({ a: -1 }));`;
+  assert.equal(await run(own), "null /a\n");
+  const other = `import { Ajv2020 } from "ajv/dist/2020.js"; new Ajv2020().compile(${schema});`;
+  assert.match(await run(other), /EvalError/, "a validator that generates code is refused there");
 });

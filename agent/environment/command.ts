@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import type { CommandResult, SandboxCommand } from "../tools/sandbox.ts";
-import { killProcessesOf } from "./leftovers.ts";
+import { killProcessesOf, type LeftoverOptions } from "./leftovers.ts";
 import { killGroup, type ProgramOptions, startProgram } from "./program.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
@@ -14,22 +14,30 @@ const MAX_OUTPUT_BYTES = 1 << 20;
  */
 export const SHORT_COMMAND_MS = 250;
 
+/** How long a result waits for the search for leftovers when the caller can wait for it later. */
+export const SEARCH_WAIT_MS = 400;
+
 /**
  * How long to wait for output after all found processes are dead: a process that was not found can keep the pipe open.
  */
-const DRAIN_TIMEOUT_MS = 500;
+export const DRAIN_TIMEOUT_MS = 500;
 
 export interface CommandOptions extends SandboxCommand, Pick<ProgramOptions, "folders" | "env" | "launcher"> {
   cwd: string;
   timeout_ms: number;
   clock: Clock;
   signal: AbortSignal;
+  /** Receives the search for leftovers when it takes longer than {@link SEARCH_WAIT_MS}. Absent: it is waited for. */
+  searching?: (search: Promise<unknown>) => void;
+  /** See {@link LeftoverOptions}. */
+  proc?: LeftoverOptions["proc"];
 }
 
 /**
  * Runs a program to its end, or kills its process group when the time is up or the signal aborts. Its background
  * processes are killed too. On Linux that includes processes in other sessions, which are found by their HOME; the
- * search takes at most `LOOK_TIMEOUT_MS`.
+ * search takes at most `LOOK_TIMEOUT_MS`. With `searching` the result comes within `SEARCH_WAIT_MS` and
+ * `DRAIN_TIMEOUT_MS` of the program's end.
  *
  * @param options.cwd The program's working directory and HOME; a real path.
  * @throws {ServiceError} `environment_failed` when the program cannot be started or the search for leftovers fails.
@@ -68,7 +76,10 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   const is_short = clock.monotonic_ms() - started_ms < SHORT_COMMAND_MS;
   try {
     // Also after an abort: a cancelled command must not leave processes either.
-    await killProcessesOf(cwd, { clock, after: is_short ? child.pid : 0 });
+    const { proc, searching } = options;
+    const search = killProcessesOf(cwd, { clock, after: is_short ? child.pid : 0, ...proc && { proc } });
+    if (!searching) await search;
+    else if (!await isDoneWithin(search, SEARCH_WAIT_MS, clock)) searching(search);
   } finally {
     await drain(outputs, clock);
   }
@@ -85,11 +96,19 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
 }
 
 async function drain(outputs: readonly CappedOutput[], clock: Clock): Promise<void> {
-  const late = new AbortController();
-  const all = Promise.all(outputs.map((output) => output.done));
-  await Promise.race([all, clock.sleep(DRAIN_TIMEOUT_MS, late.signal).catch(() => {})]);
-  late.abort();
+  await isDoneWithin(Promise.all(outputs.map((output) => output.done)), DRAIN_TIMEOUT_MS, clock);
   await Promise.all(outputs.map((output) => output.cancel()));
+}
+
+/** Whether work is done in time. @throws What the work throws in time. */
+async function isDoneWithin(work: Promise<unknown>, limit_ms: number, clock: Clock): Promise<boolean> {
+  const done = new AbortController();
+  const late = clock.sleep(limit_ms, done.signal).then(() => false, () => false);
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    done.abort();
+  }
 }
 
 /** Reads a stream to its end and keeps its first bytes, and on request its last ones. */

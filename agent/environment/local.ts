@@ -33,7 +33,7 @@ export interface LocalEnvironmentOptions extends ToolsetChoice {
 }
 
 /** A call has this much longer than a command, in which the command is ended with all that it started. */
-export const CALL_GRACE_MS = 10_000;
+export const CALL_GRACE_MS = 1000;
 
 /**
  * Environments of `type = "local"`.

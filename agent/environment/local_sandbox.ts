@@ -19,16 +19,23 @@ export interface LocalSandboxOptions {
   clock: Clock;
   /** Null or absent: programs have the rights of this process. */
   isolation?: Isolation | null;
+  /** The folder of the proc file system. */
+  proc?: string;
 }
 
 export class LocalSandbox extends Workspace implements Sandbox {
+  /** What earlier programs left is still looked for. */
+  #searching: Promise<unknown> = Promise.resolve();
+
   /** @param root Absolute, without links. */
   constructor(root: string, readonly options: LocalSandboxOptions) {
     super(root, options.isolation ? SANDBOX_ROOT : null);
   }
 
   async run(command: SandboxCommand, signal: AbortSignal): Promise<CommandResult> {
-    const { clock, limits, isolation } = this.options, deno = denoFolder();
+    const { clock, limits, isolation, proc } = this.options, deno = denoFolder();
+    const started_ms = clock.monotonic_ms();
+    await this.#searching;
     const outside = isolation || command.argv[0] !== "deno" ? null : await this.#linkOutside();
     if (outside !== null) {
       return notRun(`the link ${JSON.stringify(outside)} leads outside the workspace; remove it\n`);
@@ -36,9 +43,16 @@ export class LocalSandbox extends Workspace implements Sandbox {
     const result = await runCommand({
       ...command,
       cwd: this.root,
-      timeout_ms: limits.exec_timeout_secs * 1000,
+      // The limit includes what is done before the program starts.
+      timeout_ms: Math.max(0, limits.exec_timeout_secs * 1000 - (clock.monotonic_ms() - started_ms)),
       clock,
       signal,
+      searching: (search) => {
+        this.#searching = search;
+        // The next program or the removal of the workspace waits for it.
+        search.catch(() => {});
+      },
+      ...proc && { proc },
       ...deno !== null && { folders: [deno] },
       ...isolation ? { launcher: isolation.launcher(this.root) } : { env: this.#environment() },
     });
@@ -47,6 +61,7 @@ export class LocalSandbox extends Workspace implements Sandbox {
 
   /** Removes the workspace, and what programs kept beside it. */
   async remove(): Promise<void> {
+    await this.#searching.catch(() => {});
     await Promise.allSettled([this.root, this.#deno_cache].map(removeFolder));
   }
 

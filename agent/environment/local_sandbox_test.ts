@@ -1,7 +1,11 @@
-import { deepEqual, equal } from "node:assert/strict";
+import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
-import { systemClock } from "../../core/clock.ts";
+import { type Clock, systemClock } from "../../core/clock.ts";
+import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
+import { DRAIN_TIMEOUT_MS, SEARCH_WAIT_MS } from "./command.ts";
+import { LOOK_TIMEOUT_MS } from "./leftovers.ts";
+import { CALL_GRACE_MS } from "./local.ts";
 import { LocalSandbox } from "./local_sandbox.ts";
 import { openLocalSandbox } from "./local_sandbox_testing.ts";
 import { denoFolder } from "./program.ts";
@@ -63,3 +67,50 @@ Deno.test({
     await close();
   },
 });
+
+Deno.test({
+  name: "a result comes within a second of the limit, and what follows waits for the search for leftovers",
+  ignore: Deno.build.os !== "linux",
+  fn: () =>
+    withFolder(async (proc) => {
+      equal(CALL_GRACE_MS, 1000);
+      ok(SEARCH_WAIT_MS + DRAIN_TIMEOUT_MS < CALL_GRACE_MS);
+      // Reading this file blocks, as on a machine that is so busy that the search takes long.
+      await Deno.mkdir(join(proc, "77"));
+      ok((await new Deno.Command("mkfifo", { args: [join(proc, "77/environ")] }).output()).success);
+      const { sandbox, clock, close } = await openLocalSandbox(null, { proc });
+      const sleepers = async (count: number) => {
+        while (clock.sleeping < count) await new Promise((resolve) => setTimeout(resolve, 1));
+      };
+      const running = sandbox.run({ argv: ["sleep", "1000"] }, signal);
+      await sleepers(1);
+      await clock.advance(30_000);
+      await sleepers(2);
+      await clock.advance(SEARCH_WAIT_MS);
+      equal((await running).ended, "timeout");
+      const next = sandbox.run({ argv: ["touch", "begun"] }, signal);
+      const refused = rejects(next, { code: "environment_failed", message: /could not be read within/ });
+      await clock.advance(LOOK_TIMEOUT_MS - SEARCH_WAIT_MS);
+      await refused;
+      deepEqual(await sandbox.list("."), []);
+      await close();
+    }),
+});
+
+Deno.test("the limit of a program includes what is done before it starts", () =>
+  withFolder(async (folder) => {
+    const still = new ManualClock(), delays: number[] = [];
+    let now_ms = 0;
+    const clock: Clock = {
+      wall_ms: () => still.wall_ms(),
+      monotonic_ms: () => now_ms += 7000,
+      sleep(delay_ms, signal) {
+        delays.push(delay_ms);
+        return still.sleep(delay_ms, signal);
+      },
+    };
+    const limits = { exec_timeout_secs: 30 };
+    const sandbox = new LocalSandbox(await Deno.realPath(folder), { limits, clock });
+    equal((await sandbox.run({ argv: ["true"] }, signal)).code, 0);
+    equal(delays[0], 23_000);
+  }));

@@ -325,6 +325,11 @@ async function checkTypescript(tools: Tools): Promise<void> {
     match(await run(code), /NotCapable|Requires (read|write|net|env|run|sys|ffi|import) access/, code);
   }
   match(await run('import "https://example.com/a.ts";'), /error|Error/);
+  for (
+    const code of ["for (;;);", 'Deno.addSignalListener("SIGTERM", () => {}); await new Promise(() => {});']
+  ) {
+    equal(await tools.callToLimit("typescript", { code }), "[ended: it ran past the time limit]");
+  }
 }
 
 async function checkTypescriptTests(tools: Tools): Promise<void> {

@@ -16,6 +16,7 @@ import {
   worldPermissions,
 } from "./configured.ts";
 import { CALL_GRACE_MS } from "./environment/local.ts";
+import { CALL_TIMEOUT_MS } from "./environment/no_environment.ts";
 import { rankingJudge, type RankingJudgeOptions } from "./grading/ranking_judge_fake.ts";
 import { finishGroups } from "./rollout/finish_groups.ts";
 import { callText, rolloutGroups, TEST_TOOLS, testRollout, turnTokens } from "./rollout/rollout_fake.ts";
@@ -236,6 +237,7 @@ Deno.test("a judge alone grades attempts that have only the tools of other hosts
 });
 
 Deno.test("without an environment a scenario that needs one is refused", async () => {
+  assert.equal(worldOf({}).environments.call_timeout_ms, CALL_TIMEOUT_MS);
   const clock = new ManualClock(), graders = [rankingJudge()];
   const { environments } = composeWorld({ environments: null, hosts: [], graders, clock });
   const task = { id: "x", user: "u", metadata: { env: { verify: { command: ["true"] } } } };

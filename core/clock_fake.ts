@@ -74,3 +74,28 @@ export class ManualClock implements Clock {
     await Promise.resolve();
   }
 }
+
+/** A manual clock that lets the first sleeper of some length wake, whenever it comes to sleep. */
+export class WakingClock extends ManualClock {
+  readonly #pending: number[] = [];
+
+  override async sleep(delay_ms: number, signal?: AbortSignal): Promise<void> {
+    this.#pending.push(delay_ms);
+    try {
+      await super.sleep(delay_ms, signal);
+    } finally {
+      this.#pending.splice(this.#pending.indexOf(delay_ms), 1);
+    }
+  }
+
+  /** Waits until somebody sleeps for this time. */
+  async sleeper(delay_ms: number): Promise<void> {
+    while (!this.#pending.includes(delay_ms)) await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+
+  /** Advances the clock by this time once somebody sleeps for it. */
+  async wake(delay_ms: number): Promise<void> {
+    await this.sleeper(delay_ms);
+    await this.advance(delay_ms);
+  }
+}

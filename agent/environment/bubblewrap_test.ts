@@ -1,8 +1,8 @@
 import { equal, match } from "node:assert/strict";
 import { assert } from "../../core/errors.ts";
-import { findIsolation, MAX_DATA_BYTES, MAX_FILE_BYTES, MAX_TMP_BYTES } from "./bubblewrap.ts";
+import { findIsolation, MAX_DATA_BYTES, MAX_FILE_BYTES, MAX_PROCESSES, MAX_TMP_BYTES } from "./bubblewrap.ts";
 import { bubblewrapLack, openLocalSandbox } from "./local_sandbox_testing.ts";
-import type { LocalSandbox } from "./local_sandbox.ts";
+import { type LocalSandbox, MAX_SIGNAL } from "./local_sandbox.ts";
 
 const { signal } = new AbortController();
 const lack = await bubblewrapLack();
@@ -70,15 +70,17 @@ confined("files have one place for confined programs and for file tools", async 
   equal((await run("cat b/c")).stdout, "written");
 });
 
-confined("confined programs have limits of files and memory", async (sandbox) => {
+confined("confined programs have limits of files, memory and processes", async (sandbox) => {
   const sh = (line: string) => sandbox.run({ argv: ["sh", "-c", line] }, signal);
   const over = `head -c ${MAX_FILE_BYTES + 1} /dev/zero > big; stat -c %s big`;
   equal((await sh(`trap '' XFSZ; ${over}`)).stdout.trim(), String(MAX_FILE_BYTES));
   const bytes = (await sh("df -B1 --output=size /tmp | tail -1")).stdout.trim();
   equal(bytes, String(MAX_TMP_BYTES));
-  const limits = (await sh("grep -E 'data size|core file' /proc/self/limits")).stdout;
+  const limits = (await sh("grep -E 'data size|core file|processes' /proc/self/limits")).stdout;
   match(limits, RegExp(`Max data size +${MAX_DATA_BYTES} +${MAX_DATA_BYTES}`));
   match(limits, /Max core file size +0 +0/);
+  // Linux does not apply it where this test runs as root.
+  match(limits, RegExp(`Max processes +${MAX_PROCESSES} +${MAX_PROCESSES}`));
 });
 
 confined("a program that is missing or may not be executed is told from one that fails", async (sandbox) => {
@@ -87,4 +89,7 @@ confined("a program that is missing or may not be executed is told from one that
   await sandbox.write("script", "exit 3\n");
   equal((await sandbox.run({ argv: ["./script"] }, signal)).code, 126);
   equal((await sandbox.run({ argv: ["sh", "script"] }, signal)).code, 3);
+  const exit = (code: number) => sandbox.run({ argv: ["sh", "-c", `exit ${code}`] }, signal);
+  equal((await exit(128 + MAX_SIGNAL)).ended, "killed", "as one that the signal killed");
+  equal((await exit(128 + MAX_SIGNAL + 1)).code, 128 + MAX_SIGNAL + 1);
 });

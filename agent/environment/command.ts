@@ -6,7 +6,7 @@ import { killProcessesOf, type LeftoverOptions } from "./leftovers.ts";
 import { killGroup, type ProgramOptions, startProgram } from "./program.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
-const MAX_OUTPUT_BYTES = 1 << 20;
+export const MAX_OUTPUT_BYTES = 1 << 20;
 
 /**
  * After a command shorter than this, only processes with a greater id than its own need to be checked. During a longer

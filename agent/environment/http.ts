@@ -25,7 +25,7 @@ const CATALOG_NAME = "http", VERSION_CHARS = 16;
  * How much longer a call may take than its request, so that the environment and not the tool has failed when the server
  * gives no answer.
  */
-const CALL_MARGIN_MS = 1000;
+export const CALL_MARGIN_MS = 1000;
 
 /**
  * Environments of `type = "http"`. The server says which tools it has, once for a run; the version of its catalogue is a

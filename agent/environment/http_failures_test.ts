@@ -11,7 +11,7 @@ import type { Group } from "../trajectory/group.ts";
 import { httpEnvironments } from "./http.ts";
 import { MAX_ANSWER_BYTES } from "./http_exchange.ts";
 import { fakeServer, type GotRequest, hang, mcpTools, type ServerRoute } from "./http_server_fake.ts";
-import { MAX_SENDS, RESEND_DELAY_MS } from "./http_server.ts";
+import { MAX_SENDS, QUOTED_CHARS, RESEND_DELAY_MS } from "./http_server.ts";
 
 /** A clock that stands still, except for the waits between repeated requests, which it notes. */
 class ResendClock extends ManualClock {
@@ -90,6 +90,11 @@ const FAILURES: readonly Broken[] = [
     what: "500",
     answer: () => new Response("broke\n\u001b[1m", { status: 500 }),
     says: /answered with 500: broke⏎�\[1m$/,
+  },
+  {
+    what: "500 with a long text",
+    answer: () => new Response("x".repeat(1000), { status: 500 }),
+    says: RegExp(`answered with 500: x{${QUOTED_CHARS}}$`),
   },
   {
     what: "503",

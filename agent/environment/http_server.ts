@@ -30,7 +30,7 @@ export const LATE_RESET_MS = 30_000;
 export const CLOSE_LIMIT_MS = 10_000;
 
 /** The most characters of an answer in an error. */
-const QUOTED_CHARS = 400;
+export const QUOTED_CHARS = 400;
 
 /** Statuses of a server that may answer the same request later. */
 const UNAVAILABLE = [429, 502, 503, 504];

@@ -1,10 +1,10 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
-import { ManualClock } from "../../core/clock_fake.ts";
+import { ManualClock, WakingClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { isDead } from "../../tests/process_state.ts";
-import { runCommand, SHORT_COMMAND_MS } from "./command.ts";
+import { DRAIN_TIMEOUT_MS, runCommand, SHORT_COMMAND_MS } from "./command.ts";
 import { canFindLeftovers, killLeftovers, killProcessesOf, LOOK_TIMEOUT_MS } from "./leftovers.ts";
 
 const LINUX = Deno.build.os === "linux";
@@ -261,3 +261,25 @@ for (const [elapsed_ms, is_found] of [[SHORT_COMMAND_MS - 1, false], [SHORT_COMM
       }),
   });
 }
+
+Deno.test({
+  name:
+    `the output of a process that cannot be found is waited for no longer than DRAIN_TIMEOUT_MS${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (workspace) => {
+      const clock = new WakingClock(), { signal } = new AbortController();
+      // It has another HOME and another session, and holds the output.
+      const line =
+        "HOME=/ setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done; echo said";
+      let ended = false;
+      const options = { argv: ["sh", "-c", line], cwd: workspace, timeout_ms: 5000, clock, signal };
+      const running = runCommand(options).finally(() => ended = true);
+      await clock.sleeper(DRAIN_TIMEOUT_MS);
+      await clock.advance(DRAIN_TIMEOUT_MS - 1);
+      equal(ended, false);
+      await clock.advance(1);
+      deepEqual([(await running).stdout, (await running).ended], ["said\n", "exited"]);
+      Deno.kill(Number(await textOnceThere(join(workspace, "pid"))), "SIGKILL");
+    }),
+});

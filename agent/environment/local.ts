@@ -112,7 +112,7 @@ type OpenedOptions = LocalEnvironmentOptions & { isolation: IsolationState["isol
 const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
 
 /** The most characters of a command's output in an error or a trajectory. */
-const QUOTED_CHARS = 400;
+export const QUOTED_CHARS = 400;
 
 class LocalEnvironment implements Environment {
   #protected: ProtectedFiles | null = null;

@@ -129,7 +129,7 @@ async function* entriesOf(folder: string): AsyncGenerator<Deno.DirEntry> {
 }
 
 /** The greatest number of a signal. */
-const MAX_SIGNAL = 64;
+export const MAX_SIGNAL = 64;
 
 /** Bubblewrap ends with 128 and the signal's number where a signal ended its program. */
 function withSignal(result: CommandResult): CommandResult {

@@ -6,7 +6,7 @@ import { withFolder } from "../../tests/folder.ts";
 import { DRAIN_TIMEOUT_MS, SEARCH_WAIT_MS } from "./command.ts";
 import { LOOK_TIMEOUT_MS } from "./leftovers.ts";
 import { CALL_GRACE_MS } from "./local.ts";
-import { LocalSandbox } from "./local_sandbox.ts";
+import { LocalSandbox, MAX_CHECKED_NAMES } from "./local_sandbox.ts";
 import { openLocalSandbox } from "./local_sandbox_testing.ts";
 import { denoFolder } from "./program.ts";
 
@@ -114,3 +114,20 @@ Deno.test("the limit of a program includes what is done before it starts", () =>
     equal((await sandbox.run({ argv: ["true"] }, signal)).code, 0);
     equal(delays[0], 23_000);
   }));
+
+Deno.test({
+  name: "Deno does not run in a workspace with more than MAX_CHECKED_NAMES names",
+  ignore: denoFolder() === null,
+  async fn() {
+    // So many files are made in memory where that is possible.
+    const memory = (await Deno.stat("/dev/shm").catch(() => null))?.isDirectory;
+    const { sandbox, close } = await openLocalSandbox(null, memory ? { dir: "/dev/shm" } : {});
+    const run = (argv: string[]) => sandbox.run({ argv }, signal);
+    await Deno.mkdir(join(sandbox.root, "many"));
+    equal((await run(["sh", "-c", `cd many && seq 2 ${MAX_CHECKED_NAMES} | xargs touch`])).code, 0);
+    equal((await run(["deno", "--version"])).code, 0);
+    await sandbox.write("one_more", "");
+    await rejects(run(["deno", "--version"]), { code: "environment_failed", message: /MAX_CHECKED_NAMES/ });
+    await close();
+  },
+});

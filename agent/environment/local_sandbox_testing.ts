@@ -16,10 +16,10 @@ export async function bubblewrapLack(): Promise<string | null> {
 /** Opens a sandbox in a new folder. */
 export async function openLocalSandbox(
   isolation: Isolation | null,
-  more: { proc?: string } = {},
+  { dir, ...more }: { dir?: string; proc?: string } = {},
 ): Promise<TestedSandbox & { sandbox: LocalSandbox }> {
   const clock = new ManualClock();
-  const root = await Deno.realPath(await Deno.makeTempDir({ prefix: WORKSPACE_PREFIX }));
+  const root = await Deno.realPath(await Deno.makeTempDir({ prefix: WORKSPACE_PREFIX, ...dir && { dir } }));
   const sandbox = new LocalSandbox(root, { limits: { exec_timeout_secs: 30 }, clock, isolation, ...more });
   return { sandbox, clock, close: () => sandbox.remove() };
 }

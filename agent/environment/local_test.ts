@@ -2,9 +2,9 @@ import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict
 import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { findIsolation, SANDBOX_ROOT } from "./bubblewrap.ts";
-import { runCommand } from "./command.ts";
+import { MAX_OUTPUT_BYTES, runCommand } from "./command.ts";
 import { environmentContract, scenarioWith } from "./environment_contract.ts";
-import { type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
+import { type LocalEnvironmentOptions, localEnvironments, QUOTED_CHARS } from "./local.ts";
 import { bubblewrapLack } from "./local_sandbox_testing.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import type { Toolset } from "../tools/toolset.ts";
@@ -149,6 +149,14 @@ Deno.test({
   },
 });
 
+Deno.test("the end of a command's output is quoted, up to QUOTED_CHARS", async () => {
+  const line = `printf %1000s x; printf ${"y".repeat(QUOTED_CHARS)}; exit 1`;
+  const task = scenarioWith({ verify: { command: ["sh", "-c", line] } });
+  const environment = await localEnvironments(options({ directory })).open(task, { seed: 1, signal: never });
+  equal((await environment.grade(never)).verification?.output, "y".repeat(QUOTED_CHARS));
+  await environment.close();
+});
+
 Deno.test({
   name: "a path may have at most MAX_LINKS links",
   sanitizeResources: true,
@@ -222,8 +230,10 @@ Deno.test({
   sanitizeResources: true,
   async fn() {
     const clock = new ManualClock();
-    const run = (argv: string[], max_output_bytes = 10) =>
-      runCommand({ argv, cwd: directory, timeout_ms: 1000, clock, signal: never, max_output_bytes });
+    const run = (argv: string[], max_output_bytes: number | null = 10) => {
+      const cap = max_output_bytes === null ? {} : { max_output_bytes };
+      return runCommand({ argv, cwd: directory, timeout_ms: 1000, clock, signal: never, ...cap });
+    };
     const flood = await run(["sh", "-c", "echo 0123456789abcdef; echo no >&2; exit 3"]);
     deepEqual(flood, { code: 3, ended: "exited", stdout: "0123456789", stderr: "no\n", capped: true });
     deepEqual(await run(["sh", "-c", "printf 0123456789"]), {
@@ -235,6 +245,11 @@ Deno.test({
     });
     equal((await run(["sh", "-c", "kill -9 $$"])).ended, "killed");
     equal(clock.sleeping, 0, "no timer stays");
+    for (const more of [0, 1]) {
+      const line = `head -c ${MAX_OUTPUT_BYTES + more} /dev/zero`;
+      const { stdout, capped } = await run(["sh", "-c", line], null);
+      deepEqual([stdout.length, capped], [MAX_OUTPUT_BYTES, more === 1]);
+    }
     await rejects(run(["./absent"]), { code: "environment_failed" });
   },
 });

@@ -6,7 +6,7 @@ import { catalogRefusal } from "../tools/toolsets.ts";
 import type { Environment, EnvironmentFactory } from "./environment.ts";
 
 /** The limit of a call to another tool host that ignores its own limit, which is shorter. */
-const CALL_TIMEOUT_MS = 40_000;
+export const CALL_TIMEOUT_MS = 40_000;
 
 /**
  * The environments of a configuration without `[agent.environment]`. A scenario with `metadata.env` is refused, because

@@ -22,9 +22,9 @@ export const MAX_REWARD = 1e6;
 export const MAX_STDERR_BYTES = 2048;
 
 /** How long to wait for the last output of a program that was killed or has closed its output. */
-const END_TIMEOUT_MS = 500;
+export const END_TIMEOUT_MS = 500;
 
-const MAX_QUOTED_CHARS = 80;
+export const MAX_QUOTED_CHARS = 80;
 
 /** An attempt as the program receives it. */
 export interface RewardRequest {

@@ -2,11 +2,13 @@ import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
 import { AsyncQueue } from "../../core/async_queue.ts";
 import { systemClock } from "../../core/clock.ts";
-import { ManualClock } from "../../core/clock_fake.ts";
+import { ManualClock, WakingClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { diesSoon, isDead } from "../../tests/process_state.ts";
 import {
+  END_TIMEOUT_MS,
   MAX_ANSWER_BYTES,
+  MAX_QUOTED_CHARS,
   MAX_REWARD,
   MAX_STDERR_BYTES,
   RewardProgram,
@@ -125,6 +127,7 @@ const DEEP = "[".repeat(5000) + "]".repeat(5000);
 /** What a program writes in answer to "a", and the failure. */
 const BREAKS: [string, string, RegExp][] = [
   ["text", "echo graded", /^the program wrote "graded": it is not JSON; only answers belong on/],
+  ["a long line", `printf '%0200d\\n' 0`, RegExp(`^the program wrote "0{${MAX_QUOTED_CHARS}}…": `)],
   ["nothing but a line end", "echo", /^the program wrote "": it is not JSON/],
   ["a number", "echo 1", /^the program wrote "1": an answer is an object$/],
   ["deep JSON", `echo '${DEEP}'`, /an answer is an object$/],
@@ -255,6 +258,17 @@ Deno.test("a program that closes its output and lives on has no answer", strict,
   await withProgram("read -r line\nexec >&-\nexec sleep 1000\n", async ({ ask }) => {
     await rejects(ask("a"), /^Error: the program closed its standard output without an answer$/);
   }, { clock: systemClock });
+  // A program that closes its output may be about to end: its end is waited for a while.
+  const clock = new WakingClock();
+  await withProgram("read -r line\nexec >&-\nexec sleep 1000\n", async ({ ask }) => {
+    let is_over = false;
+    const asked = rejects(ask("a"), /closed its standard output/).finally(() => is_over = true);
+    await clock.sleeper(END_TIMEOUT_MS);
+    await clock.advance(END_TIMEOUT_MS - 1);
+    equal(is_over, false);
+    await clock.advance(1);
+    await asked;
+  }, { clock });
 });
 
 Deno.test("an abort ends the program, and so does closing it", strict, async () => {

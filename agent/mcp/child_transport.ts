@@ -20,7 +20,8 @@ const DRAIN_TIMEOUT_MS = 500;
 /** The kept end of what a server writes to its standard error. */
 export const MAX_STDERR_BYTES = 2048;
 
-const MAX_QUOTED_CHARS = 80;
+/** The most characters of a line in a message. */
+export const MAX_QUOTED_CHARS = 80;
 
 /** A local server. */
 export interface ChildOptions {

@@ -20,7 +20,7 @@ export const MAX_FAILURES = 5;
 export const RESTART_DELAY_MS = 1000;
 
 /** The longest reason in a message. */
-const MAX_REASON_CHARS = 1000;
+export const MAX_REASON_CHARS = 1000;
 
 /** What a host needs besides its server. */
 export interface McpHostOptions {

@@ -1,11 +1,11 @@
-import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
+import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict";
 import { MAX_SCHEMA_CHARS } from "../../core/argument_schema.ts";
 import { isDead } from "../../tests/process_state.ts";
 import { checkCall } from "../tools/toolset.ts";
 import { MAX_RESULT_CHARS } from "./call_result.ts";
-import { END_GRACE_MS } from "./child_transport.ts";
+import { END_GRACE_MS, MAX_QUOTED_CHARS } from "./child_transport.ts";
 import { MAX_ANSWER_BYTES } from "./guarded_fetch.ts";
-import { MAX_FAILURES, RESTART_DELAY_MS } from "./mcp_server.ts";
+import { MAX_FAILURES, MAX_REASON_CHARS, RESTART_DELAY_MS } from "./mcp_server.ts";
 import {
   CALL_TIMEOUT_MS,
   callOnce,
@@ -14,7 +14,9 @@ import {
   testHost,
   type TestHostOptions,
 } from "./mcp_testing.ts";
-import { MAX_LIST_PAGES } from "./sdk.ts";
+import { MAX_DESCRIPTION_CHARS, offeredTools } from "./offered_tools.ts";
+import { MAX_LIST_PAGES, MAX_LISTED_TOOLS } from "./sdk.ts";
+import { hideSecrets, MIN_SECRET_CHARS } from "./secrets.ts";
 import { START_TIMEOUT_MS } from "./session.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -120,6 +122,8 @@ for (
     no_object:
       'its tool "bomb" cannot be offered: its schema is not that of an object; deny it with denied_tools',
     same_name: 'it has two tools with the name "say"; deny them with denied_tools',
+    [`list_of_${MAX_LISTED_TOOLS + 1}`]: `it lists more than ${MAX_LISTED_TOOLS} tools`,
+    refuse_at_length: `${"x".repeat(MAX_REASON_CHARS)}…`,
     endless_list: `its list of tools has more than ${MAX_LIST_PAGES} pages`,
   })
 ) {
@@ -135,6 +139,17 @@ for (
     deepEqual(optional.messages, [`${SERVER}: the run goes on without its tools: ${reason}`]);
   });
 }
+
+Deno.test("a list may have MAX_LISTED_TOOLS tools, and a tool MAX_DESCRIPTION_CHARS of description", async () => {
+  await using tested = testHost({ mode: `list_of_${MAX_LISTED_TOOLS}` });
+  equal((await tested.host.list(never)).length, MAX_LISTED_TOOLS);
+  const described = (length: number) =>
+    offeredTools([{ name: "t", description: "d".repeat(length), inputSchema: { type: "object" } }], {
+      denied_tools: [],
+    });
+  equal(described(MAX_DESCRIPTION_CHARS).length, 1);
+  throws(() => described(MAX_DESCRIPTION_CHARS + 1), /its description has 16385 characters, more than 16384/);
+});
 
 Deno.test("a denied tool's schema is not looked at", strict, async () => {
   await using tested = testHost({ mode: "bomb_loop", denied_tools: ["bomb"] });
@@ -253,6 +268,11 @@ hosted("lines that are no messages are reported once", { mode: "noise" }, async 
   ]);
 });
 
+hosted("of a line that is no message the start is quoted", { mode: "long_noise" }, ({ messages }) => {
+  match(messages[0]!, RegExp(`it wrote "n{${MAX_QUOTED_CHARS}}" to its standard output`));
+  return Promise.resolve();
+});
+
 hosted("answers that were not asked for change nothing", {}, async ({ host, messages }) => {
   equal(await callOnce(host, "wrong_id"), "right");
   equal(await callOnce(host, "twice"), "once");
@@ -321,4 +341,10 @@ Deno.test("a secret is in no message, error or result", strict, async () => {
   } finally {
     Deno.env.delete("SVC_TEST_TOKEN");
   }
+});
+
+Deno.test("values of fewer than MIN_SECRET_CHARS are no secrets, and of two the longer is hidden", () => {
+  const secret = "s".repeat(MIN_SECRET_CHARS);
+  equal(hideSecrets(`a ${secret} ${secret}t`, [secret, `${secret}t`]), "a *** ***");
+  equal(hideSecrets("a sssss", ["s".repeat(MIN_SECRET_CHARS - 1)]), "a sssss");
 });

@@ -3,7 +3,7 @@
 import { fileURLToPath } from "node:url";
 import { expandMcpServer } from "../../config/check/mcp_config.ts";
 import type { Clock } from "../../core/clock.ts";
-import { ManualClock } from "../../core/clock_fake.ts";
+import { WakingClock } from "../../core/clock_fake.ts";
 import { McpServerHost } from "./mcp_server.ts";
 
 /** Never aborts. */
@@ -31,31 +31,6 @@ export interface TestHostOptions {
   required?: boolean;
   stateless?: boolean;
   clock?: Clock;
-}
-
-/** A manual clock that lets the first sleeper of some length wake, whenever it comes to sleep. */
-export class WakingClock extends ManualClock {
-  readonly #pending: number[] = [];
-
-  override async sleep(delay_ms: number, signal?: AbortSignal): Promise<void> {
-    this.#pending.push(delay_ms);
-    try {
-      await super.sleep(delay_ms, signal);
-    } finally {
-      this.#pending.splice(this.#pending.indexOf(delay_ms), 1);
-    }
-  }
-
-  /** Waits until somebody sleeps for this time. */
-  async sleeper(delay_ms: number): Promise<void> {
-    while (!this.#pending.includes(delay_ms)) await new Promise((resolve) => setTimeout(resolve, 1));
-  }
-
-  /** Advances the clock by this time once somebody sleeps for it. */
-  async wake(delay_ms: number): Promise<void> {
-    await this.sleeper(delay_ms);
-    await this.advance(delay_ms);
-  }
 }
 
 /** A host of tools whose program is gone at the end of the test. */

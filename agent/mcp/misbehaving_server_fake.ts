@@ -96,6 +96,9 @@ function listed(): string {
   const tools = Object.keys(TOOLS).map((name) => `{"name":"${name}","inputSchema":{"type":"object"}}`);
   const schema = SCHEMAS[mode];
   if (schema) tools.push(`{"name":"bomb","inputSchema":${schema}}`);
+  while (mode.startsWith("list_of_") && tools.length < Number(mode.slice(8))) {
+    tools.push(`{"name":"t${tools.length}","inputSchema":{"type":"object"}}`);
+  }
   if (mode === "same_name") tools.push('{"name":"say","inputSchema":{"type":"object"}}');
   if (mode === "odd_names") {
     const arguments_schema =
@@ -116,6 +119,7 @@ function answer({ id, method, params }: { id?: number; method: string; params: {
   if (method === "tools/list") {
     if (mode === "endless_list") return send({ id, result: { tools: [], nextCursor: "more" } });
     if (mode === "refuse_list") return send({ id, error: { code: -32603, message: "no tools today" } });
+    if (mode === "refuse_at_length") return send({ id, error: { code: -32603, message: "x".repeat(2000) } });
     return write(`{"jsonrpc":"2.0","id":${id},"result":${listed()}}\n`);
   }
   if (method !== "tools/call") return send({ id, error: { code: -32601, message: "no such method" } });
@@ -129,6 +133,7 @@ if (mode === "exit") {
   console.error("no licence");
   Deno.exit(3);
 }
+if (mode === "long_noise") write(`${"n".repeat(200)}\n`);
 if (mode === "noise") write('starting up\n{"level": "info"}\n\n');
 
 let rest = "";

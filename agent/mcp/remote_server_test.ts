@@ -1,6 +1,7 @@
-import { deepEqual, equal, rejects } from "node:assert/strict";
+import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { MAX_ANSWER_BYTES } from "./guarded_fetch.ts";
 import { RESTART_DELAY_MS } from "./mcp_server.ts";
+import { LEAVE_TIMEOUT_MS } from "./session.ts";
 import { callOnce, never, testHost, type TestHostOptions } from "./mcp_testing.ts";
 
 const SERVER = 'the MCP server "odd"';
@@ -23,14 +24,20 @@ const stream = (text: string) => new Response(text, { headers: { "content-type":
 
 const resultOf = (id: number, text: string) => ({ id, result: { content: [{ type: "text", text }] } });
 
-/** A server by hand, with the tool `act`. @param first Replaces the answer to the handshake. */
-function serve(act: Answer, first?: (request: Request) => Response): Served {
+/**
+ * A server by hand, with the tool `act`.
+ *
+ * @param first Replaces the answer to the handshake.
+ * @param left What the end of a session waits for.
+ */
+function serve(act: Answer, first?: (request: Request) => Response, left?: Promise<void>): Served {
   const seen: string[] = [], credentials: (string | null)[] = [];
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
     credentials.push(request.headers.get("authorization"));
     if (request.method !== "POST") {
       seen.push(request.method);
       if (request.method === "GET") return await act(-1, request) ?? new Response(null, { status: 405 });
+      await left;
       return new Response(null, { status: 200 });
     }
     const { id, method } = await request.json();
@@ -226,3 +233,18 @@ remote(
     });
   },
 );
+
+Deno.test("a server that does not end its session is left after LEAVE_TIMEOUT_MS", async () => {
+  const never_left = Promise.withResolvers<void>();
+  await using served = serve(() => null, undefined, never_left.promise);
+  await using tested = testHost({ url: served.url });
+  await tested.host.list(never);
+  let closed = false;
+  const closing = tested.host.close().then(() => closed = true);
+  await tested.clock.sleeper(LEAVE_TIMEOUT_MS);
+  await tested.clock.advance(LEAVE_TIMEOUT_MS - 1);
+  ok(!closed);
+  await tested.clock.advance(1);
+  await closing;
+  never_left.resolve();
+});

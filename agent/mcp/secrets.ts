@@ -1,7 +1,7 @@
 /** Keeps secret values out of texts. */
 
 /** The shortest value that is looked for: a shorter one may be a part of any word. */
-const MIN_SECRET_CHARS = 6;
+export const MIN_SECRET_CHARS = 6;
 
 /** Replaces each value in the text by `***`. */
 export function hideSecrets(text: string, secrets: readonly string[]): string {

@@ -20,7 +20,7 @@ import { fullSchema } from "../tools/arguments.ts";
 import type { Group } from "../trajectory/group.ts";
 import { recordingTapes } from "./recorder.ts";
 import { MAX_RECORDED_LINE_BYTES, recordingPath } from "./recording_file.ts";
-import { type Departures, replayTapes } from "./replayer.ts";
+import { type Departures, QUOTED_CHARS, replayTapes } from "./replayer.ts";
 import type { Tapes } from "./tape.ts";
 
 const NAME = "update_000001";
@@ -279,6 +279,9 @@ Deno.test("a missing answer is named, and so is one that is never asked for", as
     const failing = { step: [callText("fail")] };
     const fewer = rollOut(recordingTapes(`${folder}/b`), { scenarios: ["step"], turns: failing });
     deepEqual(outcomes(await fewer), [["tool_failed", "Cannot run the tool: it broke"]]);
+    const long = { step: [callText("say", { text: "x".repeat(150) })] };
+    const asked = rollOut(replayed(folder), { scenarios: ["step"], environment: closed(), turns: long });
+    await rejects(asked, RegExp(`it asks .{${QUOTED_CHARS}}…, and`));
     const none = { step: [`plain`] };
     const silent = rollOut(replayed(`${folder}/b`), {
       scenarios: ["step"],

@@ -56,7 +56,7 @@ interface Answers {
 }
 
 /** The most characters of a question in a message. */
-const QUOTED_CHARS = 200;
+export const QUOTED_CHARS = 200;
 
 const keyOf = ({ group, member }: AskingPlace) => `${group}/${member}`;
 

@@ -8,6 +8,7 @@ import type { Group } from "../trajectory/group.ts";
 import type { Trajectory } from "../trajectory/trajectory.ts";
 import { keepsTexts, type ObserveOptions, ObserveWriter, readIndex } from "./observe.ts";
 import { capText } from "./observe_texts.ts";
+import { MAX_LINE_DEPTH, MAX_OBSERVED_LINE_BYTES, readLine, scanLines } from "./observed_file.ts";
 
 function finished(...groups: Group[]): Group[] {
   finishGroups(groups, { truncation: "drop", max_dropped_fraction: 1, advantage: "leave_one_out" });
@@ -268,4 +269,24 @@ test("texts are cut to their limit, with the number of missing characters", asyn
   equal(turns[0]!.calls[0]!.name, "say");
   equal(verification_output, "n… [1 more characters]");
   ok(capText("a🐢", 2).isWellFormed(), "no half character");
+});
+
+test("a line that is read has limits of its bytes and its depth", async ({ directory }) => {
+  await Deno.mkdir(directory, { recursive: true });
+  const path = join(directory, "lines.jsonl");
+  const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
+  const long = (bytes: number) => JSON.stringify("x".repeat(bytes - 2));
+  const lines = [
+    nested(MAX_LINE_DEPTH),
+    nested(MAX_LINE_DEPTH + 1),
+    long(MAX_OBSERVED_LINE_BYTES),
+    long(MAX_OBSERVED_LINE_BYTES + 1),
+  ];
+  await Deno.writeTextFile(path, lines.map((line) => `${line}\n`).join(""));
+  using file = await Deno.open(path);
+  const read: boolean[] = [];
+  for await (const scanned of scanLines(file)) {
+    for (const line of scanned) read.push(await readLine(file, line) !== null);
+  }
+  deepEqual(read, [true, false, true, false]);
 });

@@ -7,7 +7,7 @@ import { type ObservedUpdate, observedUpdateSchema } from "./observed.ts";
 export const MAX_OBSERVED_LINE_BYTES = 8 << 20;
 
 /** The deepest nesting of a line: arguments of calls have their own limit, and are nested in their line. */
-const MAX_LINE_DEPTH = 128;
+export const MAX_LINE_DEPTH = 128;
 
 /** Lines are found in so many bytes without a pause. */
 const READ_BYTES = 1 << 17;

@@ -11,6 +11,7 @@ import {
   MAX_LINE_CHARS,
   MAX_MATCHES,
 } from "./program_tools.ts";
+import { MAX_HEAP_MB } from "./builtin/typescript.ts";
 import { checkCall, type Toolset } from "./toolset.ts";
 import { configuredToolsets, TOOLSETS } from "./toolsets.ts";
 
@@ -325,6 +326,10 @@ async function checkTypescript(tools: Tools): Promise<void> {
     match(await run(code), /NotCapable|Requires (read|write|net|env|run|sys|ffi|import) access/, code);
   }
   match(await run('import "https://example.com/a.ts";'), /error|Error/);
+  const heap =
+    'import { getHeapStatistics } from "node:v8"; console.log(getHeapStatistics().heap_size_limit);';
+  const young_mb = Number(await run(heap)) / 2 ** 20 - MAX_HEAP_MB;
+  ok(young_mb >= 0 && young_mb < 100, `${young_mb}`);
   for (
     const code of ["for (;;);", 'Deno.addSignalListener("SIGTERM", () => {}); await new Promise(() => {});']
   ) {

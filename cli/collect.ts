@@ -8,14 +8,14 @@ import { type LoadedConfig, loadRunConfig } from "../config/check/load.ts";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import { indented, jsonText, printable } from "../core/text.ts";
-import { ActivityFeed } from "../runs/record/activity.ts";
+import type { ActivityFeed } from "../runs/record/activity.ts";
 import { counted, formatRate, warningText } from "../runs/record/event_text.ts";
 import { passRate } from "../runs/record/pass_rate.ts";
 import { checkCollectionOutputs } from "./collection_outputs.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
-import { followActivity } from "./follow_activity.ts";
 import { GrowingFile, growingPath } from "./growing_file.ts";
+import { interruptible, withStatusLine } from "./interruptible.ts";
 import { numberFor, overridesArgument } from "./options.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -101,25 +101,21 @@ async function collect(
   checkOptions(options);
   const loaded = await loadedFor(path, overrides, options);
   await checkCollectionOutputs(options, loaded);
-  const giving_up = new AbortController(), { signal } = giving_up;
-  const release = context.onInterrupt(() => {
-    if (signal.aborted) return context.exit(EXIT.interrupted);
-    giving_up.abort(new ServiceError("cancelled", "Cannot finish the collection: interrupted"));
-  });
-  const activity = new ActivityFeed();
-  const followed = terminal.interactive ? followActivity(activity, context) : Promise.resolve();
   const file = await GrowingFile.open(resolve(options.out));
   let sums: Collected;
   try {
-    sums = await collectInto(file, { loaded, options, context, signal, activity });
+    sums = await interruptible(
+      "Cannot finish the collection: interrupted",
+      context,
+      (signal) =>
+        withStatusLine(
+          terminal.interactive,
+          context,
+          (activity) => collectInto(file, { loaded, options, context, signal, activity }),
+        ),
+    );
     if (sums.rows > 0) await file.finish();
-  } catch (error) {
-    // After an abort, whatever was running fails with its own message.
-    throw signal.aborted ? signal.reason : error;
   } finally {
-    activity.close();
-    await followed;
-    release();
     if (await file.leave()) {
       terminal.error(printable(`svc: ${counted(file.lines, "row")} so far: ${growingPath(options.out)}`));
     }

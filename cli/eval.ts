@@ -10,12 +10,11 @@ import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import { algorithmOf } from "../runs/algorithms/registry.ts";
 import { type Place, refuseOutput } from "../runs/directory/places.ts";
 import { beginsWith } from "../runs/directory/foreign_files.ts";
-import { ActivityFeed } from "../runs/record/activity.ts";
 import { failedText, formatRate, rowsText, warningText } from "../runs/record/event_text.ts";
 import { OBJECTIVES } from "../runs/record/objective.ts";
+import type { RunWarning } from "../runs/record/warning.ts";
 import type { CliContext } from "./context.ts";
-import { EXIT } from "./exit_codes.ts";
-import { followActivity } from "./follow_activity.ts";
+import { interruptible, withStatusLine } from "./interruptible.ts";
 import { numberFor, overridesArgument } from "./options.ts";
 import { shortName } from "./progress.ts";
 import type { Terminal } from "./terminal.ts";
@@ -125,42 +124,29 @@ async function evaluate(
   const { terminal } = context;
   const loaded = withOptions(await loadRunConfig(path, { overrides }), options);
   if (options.out !== undefined) await checkOut(options.out, loaded, options.adapter);
-  const giving_up = new AbortController(), { signal } = giving_up;
-  const release = context.onInterrupt(() => {
-    if (signal.aborted) return context.exit(EXIT.interrupted);
-    giving_up.abort(new ServiceError("cancelled", "Cannot finish the evaluation: interrupted"));
-  });
-  const activity = new ActivityFeed();
-  const is_watched = !options.json && terminal.interactive;
-  const followed = is_watched ? followActivity(activity, context) : Promise.resolve();
+  const adapter = options.adapter ?? null, transcripts = options.show ?? 0;
+  const warn = (warning: RunWarning) => terminal.error(printable(`svc: ${warningText(warning)}`));
+  const result = await interruptible(
+    "Cannot finish the evaluation: interrupted",
+    context,
+    (signal) =>
+      withStatusLine(
+        !options.json && terminal.interactive,
+        context,
+        (activity) => context.evaluate({ loaded, adapter, signal, activity, transcripts, warn }),
+      ),
+  );
+  const report = jsonText({ model: loaded.config.model.path, adapter, ...result });
+  if (options.json) terminal.line(report);
+  else printResult(terminal, result);
+  if (options.out === undefined) return;
   try {
-    const adapter = options.adapter ?? null;
-    const result = await context.evaluate({
-      ...{ loaded, adapter, signal, activity },
-      transcripts: options.show ?? 0,
-      warn: (warning) => terminal.error(printable(`svc: ${warningText(warning)}`)),
-    });
-    activity.close();
-    await followed;
-    const report = jsonText({ model: loaded.config.model.path, adapter, ...result });
-    if (options.json) terminal.line(report);
-    else printResult(terminal, result);
-    if (options.out === undefined) return;
-    try {
-      await refuseOccupied(options.out);
-      await writeFileAtomic(options.out, `${report}\n`);
-    } catch (error) {
-      // If the disk filled up meanwhile, do not lose the result of hours.
-      if (!options.json) terminal.line(report);
-      throw error;
-    }
+    await refuseOccupied(options.out);
+    await writeFileAtomic(options.out, `${report}\n`);
   } catch (error) {
-    // After an abort, whatever was running fails with its own message.
-    throw signal.aborted ? signal.reason : error;
-  } finally {
-    activity.close();
-    await followed;
-    release();
+    // If the disk filled up meanwhile, do not lose the result of hours.
+    if (!options.json) terminal.line(report);
+    throw error;
   }
 }
 

@@ -10,6 +10,7 @@ import { indented, jsonText, printable } from "../core/text.ts";
 import { type LabelKind, labelKind, readJudgeFixtures } from "../data/judge_fixture.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
+import { interruptible } from "./interruptible.ts";
 import { overridesArgument } from "./options.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -65,20 +66,20 @@ async function evaluate(
   const fixtures = await readJudgeFixtures(options.fixtures);
   const labels = options.labels ?? labelKind(fixtures);
   const seed = options.seed === undefined ? config.run.seed : seedOf(options.seed);
-  const giving_up = new AbortController(), { signal } = giving_up;
-  const release = context.onInterrupt(() => {
-    if (signal.aborted) return context.exit(EXIT.interrupted);
-    giving_up.abort(new ServiceError("cancelled", "Cannot finish the evaluation of the judge: interrupted"));
-  });
   const { judge, close } = configuredJudge(section, { seed, clock });
   try {
-    await judge.start(signal);
-    const evaluation = await evaluateJudge(judge, { fixtures, labels, seed, signal });
+    const evaluation = await interruptible(
+      "Cannot finish the evaluation of the judge: interrupted",
+      context,
+      async (signal) => {
+        await judge.start(signal);
+        return await evaluateJudge(judge, { fixtures, labels, seed, signal });
+      },
+    );
     if (options.json) terminal.line(jsonText(evaluation));
     else printEvaluation(terminal, evaluation);
     if (evaluation.fixtures.length === 0) context.setExitCode(EXIT.failed);
   } finally {
-    release();
     await close();
   }
 }

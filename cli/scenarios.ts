@@ -22,6 +22,7 @@ import { counted } from "../runs/record/event_text.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { hostedModel } from "./hosted_model.ts";
+import { interruptible } from "./interruptible.ts";
 import { numberFor, overridesArgument } from "./options.ts";
 import { addHistoryCommand } from "./scenario_history.ts";
 import { styled, type Terminal } from "./terminal.ts";
@@ -100,12 +101,7 @@ async function generate(
   if (options.dryRun) return printMessages(terminal, generationMessages(tools, firstBatch(count)));
   const out = await outputOf(loaded, options);
   const model = hostedModel(agent!, "scenario_generation", { seed, clock, doing: DOING });
-  const stopping = new AbortController(), { signal } = stopping;
-  const release = context.onInterrupt(() => {
-    if (signal.aborted) return context.exit(EXIT.interrupted);
-    stopping.abort(new ServiceError("cancelled", "the generation was interrupted"));
-  });
-  try {
+  await interruptible("the generation was interrupted", context, async (signal) => {
     const response_schema = { name: "scenarios", schema: ANSWER_SCHEMA };
     const generated = await generateTasks({ tools, count, seed }, async (messages) => {
       const { content } = await model.ask({ messages, response_schema }, signal);
@@ -119,9 +115,7 @@ async function generate(
       );
     }
     report(context, { generated, count, out, signal });
-  } finally {
-    release();
-  }
+  });
 }
 
 /** The levels of the first request. */

@@ -12,7 +12,7 @@ import {
 } from "./builtin_tool.ts";
 import { commandText, runTool } from "./command_text.ts";
 import { shownPath } from "./file_tools.ts";
-import type { CommandResult } from "./sandbox.ts";
+import type { CommandResult, Sandbox } from "./sandbox.ts";
 
 /** The most bytes of a command of `bash`: an argument of a program has at most 128 KiB on Linux. */
 export const MAX_COMMAND_BYTES = 100_000;
@@ -37,6 +37,30 @@ export const BASH: BuiltinTool = {
       commandText(await runTool({ argv: ["bash", "-c", command] }, sandbox, signal));
   },
 };
+
+/**
+ * The tool `run_tests` of a toolset.
+ *
+ * @param command The program with its arguments, which a path follows.
+ */
+export function testsTool(
+  description: string,
+  command: (sandbox: Sandbox) => Promise<readonly string[]> | readonly string[],
+): BuiltinTool {
+  return {
+    definition: defineTool({
+      name: "run_tests",
+      description,
+      parameters: { path: textParameter("File or directory with tests. Default: all tests.") },
+      optional: ["path"],
+    }),
+    run({ path }: { path?: string }, sandbox, signal) {
+      const runTests = async (...args: string[]) =>
+        commandText(await runTool({ argv: [...await command(sandbox), ...args] }, sandbox, signal));
+      return path === undefined ? runTests() : onProgramPath(path, sandbox, (place) => runTests(place));
+    },
+  };
+}
 
 /** The matches that `grep` shows unless a call says otherwise. */
 export const DEFAULT_MATCHES = 100;

@@ -1,17 +1,9 @@
 /** The toolset `python`: programs, files and tests of a Python project. */
 
-import {
-  type BuiltinTool,
-  defineTool,
-  onProgramPath,
-  SUBMIT,
-  textParameter,
-  toolsetFrom,
-} from "../builtin_tool.ts";
+import { type BuiltinTool, defineTool, SUBMIT, textParameter, toolsetFrom } from "../builtin_tool.ts";
 import { commandText, runTool } from "../command_text.ts";
 import { FILE_TOOLS } from "../file_tools.ts";
-import { BASH, GREP } from "../program_tools.ts";
-import type { Sandbox } from "../sandbox.ts";
+import { BASH, GREP, testsTool } from "../program_tools.ts";
 import type { Toolset } from "../toolset.ts";
 
 const PYTHON: BuiltinTool = {
@@ -40,22 +32,10 @@ else:
 os.execv(sys.executable, [sys.executable, "-m", *args])
 `;
 
-const RUN_TESTS: BuiltinTool = {
-  definition: defineTool({
-    name: "run_tests",
-    description: "Run the project's tests with pytest, or with unittest where there is no pytest.",
-    parameters: { path: textParameter("File or directory with tests. Default: all tests.") },
-    optional: ["path"],
-  }),
-  run({ path }: { path?: string }, sandbox, signal) {
-    if (path === undefined) return runTests([], sandbox, signal);
-    return onProgramPath(path, sandbox, (place) => runTests([place], sandbox, signal));
-  },
-};
-
-async function runTests(args: string[], sandbox: Sandbox, signal: AbortSignal): Promise<string> {
-  return commandText(await runTool({ argv: ["python3", "-c", RUN_TESTS_CODE, ...args] }, sandbox, signal));
-}
+const RUN_TESTS = testsTool(
+  "Run the project's tests with pytest, or with unittest where there is no pytest.",
+  () => ["python3", "-c", RUN_TESTS_CODE],
+);
 
 /** Names, descriptions, parameters, texts and all orders are part of the version. */
 export const PYTHON_TOOLSET: Toolset = toolsetFrom({

@@ -1,16 +1,9 @@
 /** The toolset `typescript`: programs, files and tests of a TypeScript project, with Deno. */
 
-import {
-  type BuiltinTool,
-  defineTool,
-  onProgramPath,
-  SUBMIT,
-  textParameter,
-  toolsetFrom,
-} from "../builtin_tool.ts";
+import { type BuiltinTool, defineTool, SUBMIT, textParameter, toolsetFrom } from "../builtin_tool.ts";
 import { commandText, runTool } from "../command_text.ts";
 import { FILE_TOOLS } from "../file_tools.ts";
-import { BASH, GREP } from "../program_tools.ts";
+import { BASH, GREP, testsTool } from "../program_tools.ts";
 import type { Sandbox } from "../sandbox.ts";
 import type { Toolset } from "../toolset.ts";
 
@@ -74,23 +67,10 @@ function withoutPlace(text: string): string {
   return own.replaceAll(/(?:file:\/\/)?[^\s()'"]*\.svc_typescript\.ts/g, "code.ts");
 }
 
-const RUN_TESTS: BuiltinTool = {
-  definition: defineTool({
-    name: "run_tests",
-    description: "Check the types of the project's tests, and run them with deno test.",
-    parameters: { path: textParameter("File or directory with tests. Default: all tests.") },
-    optional: ["path"],
-  }),
-  run({ path }: { path?: string }, sandbox, signal) {
-    if (path === undefined) return runTests([], sandbox, signal);
-    return onProgramPath(path, sandbox, (place) => runTests([place], sandbox, signal));
-  },
-};
-
-async function runTests(args: string[], sandbox: Sandbox, signal: AbortSignal): Promise<string> {
-  const argv = ["deno", "test", await configFlag(sandbox), ...SCOPE, "--", ...args];
-  return commandText(await runTool({ argv }, sandbox, signal));
-}
+const RUN_TESTS = testsTool(
+  "Check the types of the project's tests, and run them with deno test.",
+  async (sandbox) => ["deno", "test", await configFlag(sandbox), ...SCOPE, "--"],
+);
 
 /** Names, descriptions, parameters, texts and all orders are part of the version. */
 export const TYPESCRIPT_TOOLSET: Toolset = toolsetFrom({

@@ -47,9 +47,17 @@ async function registriesFolder(): Promise<string> {
   return npmCache;
 }
 
-/** A package's name, version and folder, of a path `npm/<name>/<version>/…`; null for the program's own files, and for
- * sources that a package's own map places beside its folder. */
+/**
+ * A package's name, version and folder, of a path `npm/<name>/<version>/…`, or of a package that another contains, of a
+ * path in its map. Null for the program's own files, and for other sources that a package's map places beside its folder.
+ */
 function packageOf(source: string, folder: string): BundledPackage | null {
+  if (source.includes("/node_modules/")) {
+    const [, version, contained] = /@(\d[^/_]*)[^/]*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(source) ??
+      [];
+    if (contained === undefined) throw new Error(`Cannot list the licence of ${source}: it names no package`);
+    return { name: contained, version: version!, folder: null };
+  }
   const [, name, version] = /^npm\/((?:@[^/]+\/)?[^/]+)\/(\d[^/]*)\//.exec(source) ?? [];
   return name === undefined ? null : { name, version: version!, folder: join(folder, name, version!) };
 }

@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { configuredWorld } from "../agent/configured.ts";
 import { type AskPolicy, hostedGroups } from "../agent/rollout/hosted_attempts.ts";
 import { resolvePaths } from "../config/check/derive.ts";
+import { DEFAULT_CTX_CAP } from "../config/sections/defaults.ts";
 import { MAX_REQUESTS_AT_ONCE } from "../core/chat_api/chat_client.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
@@ -40,10 +41,15 @@ export async function* collectByApi(
       }
       const ask: AskPolicy = (question, inner) =>
         model.ask({ ...question, temperature: agent.temperature }, inner);
-      const { max_turns, max_rollout_secs, end_on_no_tool_call, system_suffix = "" } = agent;
+      const { max_turns, max_new_tokens_per_turn, max_rollout_secs, end_on_no_tool_call } = agent;
+      // No model is read, which could have a smaller context.
+      const { max_trajectory_tokens = config.training.ctx ?? DEFAULT_CTX_CAP, system_suffix = "" } = agent;
       const groups = hostedGroups({
         ...{ ask, scenarios, group_size: k, concurrent_attempts: MAX_REQUESTS_AT_ONCE },
-        settings: { max_turns, max_rollout_secs, end_on_no_tool_call, system_suffix },
+        settings: {
+          ...{ max_turns, max_new_tokens_per_turn, max_trajectory_tokens },
+          ...{ max_rollout_secs, end_on_no_tool_call, system_suffix },
+        },
         ...{ seed, environment: environments, clock, signal },
       });
       const total = scenarios.length * k;

@@ -126,6 +126,59 @@ Deno.test("what a hosted model does wrong is not kept, and has its reason", () =
   );
 });
 
+Deno.test("each turn and each attempt of a hosted model has its limit of tokens", () => {
+  const listing = (usage?: object, finish_reason = "tool_calls") =>
+    Response.json({
+      choices: [{
+        message: {
+          role: "assistant",
+          content: null,
+          tool_calls: [call("write_file", { path: "out.txt", content: "x" })],
+        },
+        finish_reason,
+      }],
+      ...usage && { usage },
+    });
+  const sent: Record<string, number[]> = {};
+  const scripts: Record<string, Behaviour> = {
+    // Of 150 tokens 100 are left after the first turn, 20 after the second.
+    grows: ({ body: { messages } }) =>
+      listing({ prompt_tokens: 40 * messages.length, completion_tokens: 10 }),
+    // It does not heed the limit that it was sent.
+    heedless: () => listing({ prompt_tokens: 10, completion_tokens: 101 }),
+    // Its second prompt is too long by itself.
+    full: ({ body: { messages } }) =>
+      listing({ prompt_tokens: messages.length === 1 ? 10 : 150, completion_tokens: 1 }),
+    cut: () => listing({ prompt_tokens: 10, completion_tokens: 100 }, "length"),
+    uncounted: () => listing(),
+  };
+  return withPolicy(
+    (request, signal) => {
+      const [, name] = /Write (\S+) to/.exec(request.body.messages[0].content)!;
+      (sent[name!] ??= []).push(request.body.max_tokens);
+      return scripts[name!]!(request, signal);
+    },
+    Object.keys(scripts).map(verified),
+    async ({ collect }) => {
+      const limits = [
+        "agent.max_new_tokens_per_turn=100",
+        "agent.max_trajectory_tokens=150",
+        "agent.max_turns=3",
+      ];
+      const { code, err } = await collect("--k", "1", ...limits);
+      assert.equal(code, 1);
+      assert.match(err, /\(2 max_trajectory_tokens, 2 max_turn_tokens, 1 max_turns\)/);
+      assert.deepEqual(sent, {
+        grows: [100, 100, 20],
+        heedless: [100],
+        full: [100, 100],
+        cut: [100],
+        uncounted: [100, 100, 100],
+      });
+    },
+  );
+});
+
 Deno.test("an endpoint that refuses ends the collection after a few requests", () => {
   const refusing = () => Response.json({ error: { message: "no credit" } }, { status: 402 });
   const tasks = Array.from({ length: 40 }, (_, n) => verified(`t${n}`));

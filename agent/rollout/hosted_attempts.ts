@@ -38,11 +38,13 @@ export interface HostedTurn {
   tool_calls: readonly ChatToolCall[];
   /** `length` when the turn was cut off. */
   finish_reason: string | null;
+  /** As the model's server counted them; 0 where it does not. */
+  usage: { prompt_tokens: number; completion_tokens: number };
 }
 
 /** Asks the model for its next turn. @throws {ServiceError} When there is no answer, or the signal's reason. */
 export type AskPolicy = (
-  question: { messages: readonly Message[]; tools: readonly ToolDefinition[] },
+  question: { messages: readonly Message[]; tools: readonly ToolDefinition[]; max_tokens: number },
   signal: AbortSignal,
 ) => Promise<HostedTurn>;
 
@@ -52,7 +54,15 @@ export interface HostedOptions {
   group_size: number;
   /** Attempts that run at once. */
   concurrent_attempts: number;
-  settings: Pick<RolloutSettings, "max_turns" | "max_rollout_secs" | "end_on_no_tool_call" | "system_suffix">;
+  settings: Pick<
+    RolloutSettings,
+    | "max_turns"
+    | "max_new_tokens_per_turn"
+    | "max_trajectory_tokens"
+    | "max_rollout_secs"
+    | "end_on_no_tool_call"
+    | "system_suffix"
+  >;
   /** Of the environments. */
   seed: number;
   environment: EnvironmentFactory;
@@ -128,13 +138,9 @@ class HostedAttempts {
   }
 
   /** Asks the model. A failure is the attempt's, unless it is one of too many. */
-  async ask(
-    messages: readonly Message[],
-    tools: readonly ToolDefinition[],
-    signal: AbortSignal,
-  ): Promise<HostedTurn> {
+  async ask(question: Parameters<AskPolicy>[0], signal: AbortSignal): Promise<HostedTurn> {
     try {
-      const turn = await this.options.ask({ messages, tools }, signal);
+      const turn = await this.options.ask(question, signal);
       this.#failed_in_a_row = 0;
       return turn;
     } catch (error) {
@@ -158,6 +164,8 @@ interface AttemptOptions {
 class HostedAttempt {
   readonly trajectory: Trajectory;
   evidence: EvidenceByGrader | null = null;
+  /** Of the last prompt and its answer, as the model's server counted them. */
+  #tokens = 0;
 
   constructor(readonly attempt: AttemptOptions) {
     const { member, prompt_messages } = attempt;
@@ -234,9 +242,15 @@ class HostedAttempt {
 
   async #turn(environment: Environment, signal: AbortSignal): Promise<StopReason | null> {
     const { trajectory } = this, { catalog, all } = this.attempt, { settings } = all.options;
-    const turn = trajectory.turns.length;
-    const answer = await all.ask(trajectory.messages, catalog.tools.map(openAiTool), signal);
-    const content = answer.content ?? "", parsed = parsedTurn(answer);
+    const turn = trajectory.turns.length, left = settings.max_trajectory_tokens - this.#tokens;
+    if (left <= 0) return "max_trajectory_tokens";
+    const max_tokens = Math.min(settings.max_new_tokens_per_turn, left);
+    const tools = catalog.tools.map(openAiTool);
+    const answer = await all.ask({ messages: trajectory.messages, tools, max_tokens }, signal);
+    const limit = this.#limitOf(answer);
+    // No call of a turn at a limit is executed.
+    const parsed = parsedTurn(limit === null ? answer : { ...answer, tool_calls: [] });
+    const content = answer.content ?? "";
     const answered = await answerCalls(turn, parsed, {
       host: environment,
       tools: catalog.tools,
@@ -253,7 +267,7 @@ class HostedAttempt {
     trajectory.step_rewards.push(reward);
     trajectory.malformed_calls += calls.filter(({ malformed }) => malformed).length;
     trajectory.messages.push(assistantMessage(content, parsed, calls), ...resultMessages(calls));
-    if (answer.finish_reason === "length") return "max_turn_tokens";
+    if (limit !== null) return limit;
     // An attempt with a malformed call is never kept, so its other turns are not paid for.
     if (trajectory.malformed_calls > 0) return "tool_failed";
     if (answered.broken) return this.#broken(answered.broken, "tool_failed");
@@ -263,6 +277,18 @@ class HostedAttempt {
       trajectory.messages.push({ role: "user", content: NO_CALL_MESSAGE });
     }
     return trajectory.turns.length >= settings.max_turns ? "max_turns" : null;
+  }
+
+  /** Which limit of tokens a turn has met; null: none. Where tokens are not counted, only a cut turn shows one. */
+  #limitOf({ finish_reason, usage }: HostedTurn): "max_turn_tokens" | "max_trajectory_tokens" | null {
+    const { max_new_tokens_per_turn, max_trajectory_tokens } = this.attempt.all.options.settings;
+    const { prompt_tokens, completion_tokens } = usage, left = max_trajectory_tokens - this.#tokens;
+    this.#tokens = (prompt_tokens + completion_tokens) || this.#tokens;
+    // Also where an endpoint does not heed the limit that it was sent.
+    if (completion_tokens > max_new_tokens_per_turn) return "max_turn_tokens";
+    if (this.#tokens > max_trajectory_tokens) return "max_trajectory_tokens";
+    if (finish_reason !== "length") return null;
+    return left < max_new_tokens_per_turn ? "max_trajectory_tokens" : "max_turn_tokens";
   }
 
   async #inspect(environment: Environment, graders: readonly Grader[]): Promise<void> {

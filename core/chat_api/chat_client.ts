@@ -48,6 +48,8 @@ export interface ChatQuestion {
   response_schema?: { name: string; schema: JsonSchema };
   /** Absent: the endpoint's default. An endpoint that refuses it is asked again without it. */
   temperature?: number;
+  /** The most tokens of the answer. Absent: the endpoint's default. */
+  max_tokens?: number;
 }
 
 /** An answer. */
@@ -61,13 +63,17 @@ export interface ChatReply {
   usage: { prompt_tokens: number; completion_tokens: number };
 }
 
+/** The names of the limit of an answer's tokens: most endpoints know the first, some models only the second. */
+type LimitName = "max_tokens" | "max_completion_tokens";
+
 /** Parts of a request that not every endpoint knows. */
 type OptionalPart = "temperature" | "response_format";
 
 /**
  * Asks an endpoint. Status 408, 429 and 5xx, a lost connection and an attempt beyond its limit are tried again, with
  * growing waits and the endpoint's `Retry-After`; other failures are final. So a question takes at most
- * `(max_retries + 1) · (timeout_ms + MAX_RETRY_WAIT_MS)`, once more for each optional part that the endpoint refuses.
+ * `(max_retries + 1) · (timeout_ms + MAX_RETRY_WAIT_MS)`, once more for each optional part that the endpoint refuses, and
+ * for the name `max_tokens`. The limit of tokens itself is no optional part.
  * The key is in no error, and is removed from whatever the endpoint says.
  *
  * @example
@@ -94,6 +100,7 @@ export class ChatClient {
   readonly #url: URL;
   readonly #slots = new Semaphore(MAX_REQUESTS_AT_ONCE);
   readonly #refused = new Set<OptionalPart>();
+  #limit_name: LimitName = "max_tokens";
 
   constructor(options: ChatClientOptions) {
     this.#options = options;
@@ -105,9 +112,13 @@ export class ChatClient {
   async ask(question: ChatQuestion, signal: AbortSignal): Promise<ChatReply> {
     return await this.#slots.use(1, signal, async () => {
       while (true) {
-        const sent = new Set(this.#optionalParts(question));
-        const answer = await this.#exchange(this.#bodyOf(question, sent), signal);
+        const sent = new Set(this.#optionalParts(question)), limit_name = this.#limit_name;
+        const answer = await this.#exchange(this.#bodyOf(question, sent, limit_name), signal);
         if (answer.status >= 200 && answer.status < 300) return this.#replyOf(answer);
+        if (limit_name === "max_tokens" && asksForOtherLimit(answer, question)) {
+          this.#limit_name = "max_completion_tokens";
+          continue;
+        }
         const refused = refusedPart(answer, sent);
         if (refused === null) throw this.#statusError(answer);
         this.#refused.add(refused);
@@ -122,13 +133,14 @@ export class ChatClient {
     return parts.filter((part) => !this.#refused.has(part));
   }
 
-  #bodyOf(question: ChatQuestion, sent: ReadonlySet<OptionalPart>): string {
-    const { messages, tools = [], response_schema, temperature } = question;
+  #bodyOf(question: ChatQuestion, sent: ReadonlySet<OptionalPart>, limit_name: LimitName): string {
+    const { messages, tools = [], response_schema, temperature, max_tokens } = question;
     return JSON.stringify({
       model: this.#options.model,
       messages,
       ...(tools.length > 0 && { tools }),
       ...(sent.has("temperature") && { temperature }),
+      ...(max_tokens !== undefined && { [limit_name]: max_tokens }),
       ...(sent.has("response_format") && {
         response_format: { type: "json_schema", json_schema: { ...response_schema, strict: true } },
       }),
@@ -200,6 +212,11 @@ export class ChatClient {
     const message = `Cannot ask ${name} at ${origin}: ${this.#quoted(reason)}`;
     return new ServiceError(code, attempts > 1 ? `${message}, after ${attempts} attempts` : message);
   }
+}
+
+/** Whether a refusal says that the limit of tokens has another name. */
+function asksForOtherLimit({ status, text }: ExchangeAnswer, { max_tokens }: ChatQuestion): boolean {
+  return max_tokens !== undefined && (status === 400 || status === 422) && /max_completion_tokens/.test(text);
 }
 
 /** The optional part that a refusal is most likely about; null when it is about none. */

@@ -62,7 +62,7 @@ Deno.test("a question has the model, the messages and the form of the answer; th
   await withClient([() => chatAnswer("hi")], async ({ client, received }) => {
     const tools = [{ type: "function" as const, function: { name: "look" } }];
     const reply = await client.ask(
-      { ...HELLO, tools, temperature: 0, response_schema: { name: "scores", schema } },
+      { ...HELLO, tools, temperature: 0, max_tokens: 7, response_schema: { name: "scores", schema } },
       never,
     );
     assert.deepEqual(reply, {
@@ -78,7 +78,7 @@ Deno.test("a question has the model, the messages and the form of the answer; th
       `Bearer ${CANARY}`,
     ]);
     assert.deepEqual(body, {
-      ...{ model: "judge-1", messages: HELLO.messages, tools, temperature: 0 },
+      ...{ model: "judge-1", messages: HELLO.messages, tools, temperature: 0, max_tokens: 7 },
       response_format: { type: "json_schema", json_schema: { name: "scores", schema, strict: true } },
       stream: false,
     });
@@ -343,5 +343,21 @@ Deno.test("only so many questions are sent at once", async () => {
     const count = MAX_REQUESTS_AT_ONCE * 2;
     await Promise.all(Array.from({ length: count }, () => client.ask(HELLO, never)));
     assert.equal(most, MAX_REQUESTS_AT_ONCE);
+  });
+});
+
+Deno.test("an endpoint that names the limit of tokens otherwise gets it so, and never a question without it", () => {
+  const other: Behaviour = ({ body }) =>
+    "max_tokens" in body
+      ? Response.json({ error: { message: "use 'max_completion_tokens' in place of 'max_tokens'" } }, {
+        status: 400,
+      })
+      : chatAnswer("hi");
+  return withClient([other], async ({ client, received }) => {
+    for (let i = 0; i < 2; i++) await client.ask({ ...HELLO, max_tokens: 7 }, never);
+    const limits = received.map(({ body }) => [body.max_tokens, body.max_completion_tokens]);
+    assert.deepEqual(limits, [[7, undefined], [undefined, 7], [undefined, 7]]);
+    const unlimited = client.ask(HELLO, never);
+    assert.equal((await unlimited).content, "hi");
   });
 });

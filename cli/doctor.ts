@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { findIsolation } from "../agent/environment/bubblewrap.ts";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { isolationText } from "../agent/environment/local.ts";
+import { denoFolder, SEARCH_PATH } from "../agent/environment/program.ts";
 import { HAS_MCP } from "../config/check/built.ts";
 import { ENVIRONMENT_KINDS, missingPart } from "../config/environments.ts";
 import type { DeviceFacts } from "../core/device.ts";
@@ -16,9 +17,16 @@ import { LOADER_VARIABLES } from "./environment.ts";
 import { EXIT } from "./exit_codes.ts";
 import { printRows, type Row, styled } from "./terminal.ts";
 
-/** Programs that parts of svc need, with their use. */
-const PROGRAMS: readonly [name: string, use: string][] = [
+/** Programs of environments of type "local", with their use. Tools look for them in the usual folders. */
+const LOCAL_PROGRAMS: readonly [name: string, use: string][] = [
   ["sh", "scenarios' setup lines and checks"],
+  ["bash", "toolsets"],
+  ["grep", "toolsets"],
+  ["python3", 'the toolset "python"'],
+];
+
+/** Other programs that parts of svc need, with their use. */
+const PROGRAMS: readonly [name: string, use: string][] = [
   ...Object.entries(ENVIRONMENT_KINDS).flatMap(([type, kind]) => {
     const { programs } = kind, missing_part = missingPart(kind);
     const use = missing_part === null
@@ -30,10 +38,10 @@ const PROGRAMS: readonly [name: string, use: string][] = [
 
 const PERMISSIONS = ["read", "write", "run", "net", "env", "sys"] as const;
 
-/** The first file with this name on the search path. */
-async function findProgram(name: string): Promise<string | null> {
+/** The first file with this name on a search path. */
+async function findProgram(name: string, search = Deno.env.get("PATH") ?? ""): Promise<string | null> {
   const separator = Deno.build.os === "windows" ? ";" : ":";
-  for (const folder of (Deno.env.get("PATH") ?? "").split(separator)) {
+  for (const folder of search.split(separator)) {
     const path = `${folder}/${name}`;
     const info = await Deno.stat(path).catch(() => null);
     if (info?.isFile) return path;
@@ -76,13 +84,25 @@ async function machineRows(): Promise<Row[]> {
     if (state !== "granted") rows.push([`permission ${name}`, `${state}: run Deno with --allow-${name}`]);
   }
   for (const name of LOADER_VARIABLES) rows.push([name, Deno.env.get(name) ?? "not set"]);
+  for (const [name, use] of LOCAL_PROGRAMS) {
+    rows.push([name, await findProgram(name, SEARCH_PATH) ?? `not found (used by ${use} of type "local")`]);
+  }
   for (const [name, use] of PROGRAMS) {
     rows.push([name, await findProgram(name) ?? `not found (used by ${use})`]);
   }
   rows.push(["local sandbox", isolationText(await findIsolation())]);
+  rows.push(["typescript tools", typescriptFact(denoFolder())]);
+  rows.push(["http environments", "need nothing here: agent.environment.base_url names your server"]);
   rows.push(["MCP servers", HAS_MCP ? "as tools, local and remote" : "not in this build (mcp)"]);
   rows.push(["processes that commands leave", leftoversFact(await canFindLeftovers())]);
   return rows;
+}
+
+/** Which `deno` runs the toolset "typescript" in environments of type "local". */
+export function typescriptFact(folder: string | null): string {
+  return folder === null
+    ? "need a deno in a usual folder, such as /usr/local/bin"
+    : `run with ${folder}/deno`;
 }
 
 /** The consequence of whether leftover processes of scenarios' commands can be found. */

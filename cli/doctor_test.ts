@@ -3,7 +3,8 @@ import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { findIsolation } from "../agent/environment/bubblewrap.ts";
 import { isolationText } from "../agent/environment/local.ts";
-import { installCommand, leftoversFact } from "./doctor.ts";
+import { denoFolder, SEARCH_PATH } from "../agent/environment/program.ts";
+import { installCommand, leftoversFact, typescriptFact } from "./doctor.ts";
 import { runSvc } from "./context_fake.ts";
 
 Deno.test("the missing command is one line that can be copied", () => {
@@ -25,6 +26,13 @@ Deno.test("the doctor prints versions and variables, and exits with status 0, or
     for (const name of programs) assert.ok(facts[name].includes("/") || facts[name].includes(use), name);
   }
   assert.equal(facts["local sandbox"], isolationText(await findIsolation()));
+  assert.equal(facts["typescript tools"], typescriptFact(denoFolder()));
+  assert.match(typescriptFact(null), /need a deno/);
+  assert.match(facts["http environments"], /agent\.environment\.base_url/);
+  for (const name of ["sh", "bash", "grep", "python3"]) {
+    const folder = facts[name].replace(/\/[^/]*$/, "");
+    assert.ok(SEARCH_PATH.split(":").includes(folder) || facts[name].includes('type "local"'), facts[name]);
+  }
   assert.equal(facts["processes that commands leave"], leftoversFact(await canFindLeftovers()));
   assert.match(leftoversFact(false), /only in the command's own process group.*grep -z/);
 });

@@ -65,7 +65,9 @@ async function failureOf(isolation: Isolation): Promise<string | null> {
     const { success, stderr } = await command.output();
     return success ? null : `bwrap fails: ${new TextDecoder().decode(stderr).trim().slice(0, 200)}`;
   } catch (error) {
-    return error instanceof Deno.errors.NotFound ? "bwrap is not installed" : errorText(error).slice(0, 200);
+    return error instanceof Deno.errors.NotFound
+      ? "bwrap is not installed (apt-get install bubblewrap)"
+      : errorText(error).slice(0, 200);
   }
 }
 

@@ -103,7 +103,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
 export function isolationText(state: IsolationState): string {
   if (state.isolation) return 'tools and commands of environments of type "local" run under bubblewrap';
   return 'tools and commands of environments of type "local" run WITHOUT a sandbox, with all rights of this user: ' +
-    `${state.reason} (apt-get install bubblewrap)`;
+    state.reason;
 }
 
 /** Options of an environment that opens. */

@@ -4,7 +4,7 @@ import { ManualClock } from "../../core/clock_fake.ts";
 import { findIsolation, SANDBOX_ROOT } from "./bubblewrap.ts";
 import { MAX_OUTPUT_BYTES, runCommand } from "./command.ts";
 import { environmentContract, scenarioWith } from "./environment_contract.ts";
-import { type LocalEnvironmentOptions, localEnvironments, QUOTED_CHARS } from "./local.ts";
+import { isolationText, type LocalEnvironmentOptions, localEnvironments, QUOTED_CHARS } from "./local.ts";
 import { bubblewrapLack } from "./local_sandbox_testing.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import type { Toolset } from "../tools/toolset.ts";
@@ -63,6 +63,24 @@ Deno.test("people are told once how programs run", async () => {
   }
   equal(told.length, 1);
   match(told[0]!, /run WITHOUT a sandbox, with all rights of this user: this test wants none/);
+});
+
+Deno.test("what is missing for a sandbox is said where it can be installed, and not where it fails", () => {
+  const said = (reason: string) => isolationText({ isolation: null, reason });
+  match(said("bwrap fails: no namespaces"), /WITHOUT a sandbox.*: bwrap fails: no namespaces$/);
+});
+
+Deno.test("without bwrap on the path the way to install it is said", async () => {
+  // The search path of programs that a sandbox starts does not depend on this process.
+  const program = `import { findIsolation } from ${
+    JSON.stringify(new URL("./bubblewrap.ts", import.meta.url).href)
+  };
+    Deno.Command = class { output() { throw new Deno.errors.NotFound("no bwrap"); } };
+    console.log((await findIsolation()).reason);`;
+  const { stdout } = await new Deno.Command(Deno.execPath(), { args: ["eval", "--no-lock", program] })
+    .output();
+  const expected = Deno.build.os === "linux" ? /^bwrap is not installed \(apt-get/ : /needs Linux/;
+  match(new TextDecoder().decode(stdout), expected);
 });
 
 Deno.test("local environments need allow_unsandboxed", () => {

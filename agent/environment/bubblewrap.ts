@@ -76,7 +76,9 @@ function launcherStart(workspace: string): string[] {
   return [
     ...["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"],
     ...["--uid", "1000", "--gid", "1000", "--hostname", "sandbox"],
-    ...["--proc", "/proc", "--dev", "/dev", "--size", String(MAX_TMP_BYTES), "--tmpfs", "/tmp"],
+    // Where the service runs as root, the kernel lets processes of its user id write the machine's settings there.
+    ...["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"],
+    ...["--dev", "/dev", "--size", String(MAX_TMP_BYTES), "--tmpfs", "/tmp"],
     ...["--bind", workspace, SANDBOX_ROOT, "--chdir", SANDBOX_ROOT],
     ...["--clearenv", "--setenv", "HOME", SANDBOX_ROOT, "--setenv", "DENO_DIR", "/tmp/deno"],
     ...["--setenv", "LANG", "C.UTF-8", "--setenv", "LC_ALL", "C.UTF-8"],

@@ -93,3 +93,100 @@ confined("a program that is missing or may not be executed is told from one that
   equal((await exit(128 + MAX_SIGNAL)).ended, "killed", "as one that the signal killed");
   equal((await exit(128 + MAX_SIGNAL + 1)).code, 128 + MAX_SIGNAL + 1);
 });
+
+confined("X1: a confined program reaches no network, not even this machine's", async (sandbox) => {
+  const bash = (line: string) => sandbox.run({ argv: ["bash", "-c", line] }, signal);
+  const folder = await Deno.makeTempDir(), path = `${folder}/socket`;
+  using tcp = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  using unix = Deno.listen({ transport: "unix", path });
+  let connections = 0;
+  for (const listener of [tcp, unix]) {
+    listener.accept().then((connection) => {
+      connections++;
+      connection.close();
+    }, () => {});
+  }
+  const near = `/dev/tcp/127.0.0.1/${tcp.addr.port}`;
+  const far = ["/dev/tcp/1.1.1.1/443", "/dev/udp/1.1.1.1/53", "/dev/tcp/169.254.169.254/80"];
+  for (const place of [near, ...far]) equal((await bash(`exec 3<>${place}`)).code, 1, place);
+  equal((await bash("getent hosts metadata.google.internal example.com")).stdout, "");
+  equal((await bash(`test -e ${path} && echo there`)).stdout, "");
+  equal((await bash("cat /proc/net/unix | sed 1d")).stdout, "", "nor sockets without a file");
+  equal(connections, 0);
+  await Deno.remove(folder, { recursive: true });
+});
+
+/** Commands that a sandbox must end, with all that they start. They hold the marker in their arguments. */
+const ENDLESS: Readonly<Record<string, (marker: string) => string>> = {
+  "a spin": (marker) => `: ${marker}; while :; do :; done`,
+  "a sleep that ignores SIGTERM": (marker) => `trap '' TERM INT HUP; sleep ${marker}`,
+  "other sessions and double forks": (marker) =>
+    `setsid sleep ${marker} & (setsid sh -c 'sleep ${marker} &' &); sleep ${marker}`,
+  "many processes": (marker) =>
+    `i=0; while [ $i -lt 100 ]; do setsid sleep ${marker} & i=$((i+1)); done; wait`,
+  "endless output": (marker) => `yes ${marker}`,
+};
+
+async function processesWith(text: string): Promise<number> {
+  let count = 0;
+  for await (const { name } of Deno.readDir("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const command = await Deno.readTextFile(`/proc/${name}/cmdline`).catch(() => "");
+    if (command.includes(text)) count++;
+  }
+  return count;
+}
+
+for (const [what, line] of Object.entries(ENDLESS)) {
+  confined(`X2: at its limit ${what} is gone, and the next program runs`, async () => {
+    const { isolation } = await findIsolation();
+    const { sandbox, clock, close } = await openLocalSandbox(isolation);
+    const marker = String(1e9 + crypto.getRandomValues(new Uint32Array(1))[0]!);
+    const running = sandbox.run({ argv: ["bash", "-c", line(marker)] }, signal);
+    while (clock.sleeping === 0 || await processesWith(marker) === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    await clock.advance(30_000);
+    equal((await running).ended, "timeout");
+    while (await processesWith(marker) > 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    equal((await sandbox.run({ argv: ["echo", "next"] }, signal)).stdout, "next\n");
+    await close();
+  });
+}
+
+confined("X2: memory, temporary files and input that never come end by themselves", async (sandbox) => {
+  const bash = (line: string) => sandbox.run({ argv: ["bash", "-c", line] }, signal);
+  const bomb = await bash(`dd if=/dev/zero of=/dev/null count=1 bs=${2 * MAX_DATA_BYTES}`);
+  match(bomb.stderr, /memory exhausted/);
+  const half = MAX_TMP_BYTES / 2 + 1;
+  const filled = await bash(`head -c ${half} /dev/zero > /tmp/a; head -c ${half} /dev/zero > /tmp/b`);
+  match(filled.stderr, /No space left/);
+  equal((await bash("cat; read -r line || echo end")).stdout, "end\n");
+});
+
+confined("X4: a confined program has no way to more rights", async (sandbox) => {
+  const bash = async (line: string) =>
+    (await sandbox.run({ argv: ["bash", "-c", line] }, signal)).stdout.trim();
+  // Writing its own value changes nothing where it is not refused.
+  const own = 'f=/proc/sys/kernel/core_pattern; v=$(cat $f); (echo "$v" > $f) 2>/dev/null && echo written';
+  equal(await bash(own), "", "the machine's settings");
+  equal(await bash("find /proc/sys -writable 2>/dev/null | head -1"), "");
+  equal(await bash("unshare -m true 2>/dev/null && echo mounted"), "");
+  equal(
+    await bash("ls /run /var /sys /dev/mem /dev/kmsg /dev/sda /dev/fuse 2>/dev/null"),
+    "",
+    "sockets of engines, devices",
+  );
+  equal(await bash("chmod u+s /usr/bin/env 2>/dev/null && echo changed"), "");
+  equal(
+    await bash("cp /usr/bin/id . && chmod 4755 id && ./id -u"),
+    "1000",
+    "a setuid program changes nothing",
+  );
+  equal(await bash("grep -c NoNewPrivs.*1 /proc/self/status"), "1");
+  equal(
+    await bash("ls /proc | grep -c '^[0-9]'").then((count) => Number(count) < 8),
+    true,
+    "no other processes",
+  );
+});

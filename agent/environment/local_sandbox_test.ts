@@ -123,11 +123,14 @@ Deno.test({
     const memory = (await Deno.stat("/dev/shm").catch(() => null))?.isDirectory;
     const { sandbox, close } = await openLocalSandbox(null, memory ? { dir: "/dev/shm" } : {});
     const run = (argv: string[]) => sandbox.run({ argv }, signal);
-    await Deno.mkdir(join(sandbox.root, "many"));
-    equal((await run(["sh", "-c", `cd many && seq 2 ${MAX_CHECKED_NAMES} | xargs touch`])).code, 0);
-    equal((await run(["deno", "--version"])).code, 0);
-    await sandbox.write("one_more", "");
-    await rejects(run(["deno", "--version"]), { code: "environment_failed", message: /MAX_CHECKED_NAMES/ });
-    await close();
+    try {
+      await Deno.mkdir(join(sandbox.root, "many"));
+      equal((await run(["sh", "-c", `cd many && seq 2 ${MAX_CHECKED_NAMES} | xargs touch`])).code, 0);
+      equal((await run(["deno", "--version"])).code, 0);
+      await sandbox.write("one_more", "");
+      await rejects(run(["deno", "--version"]), { code: "environment_failed", message: /MAX_CHECKED_NAMES/ });
+    } finally {
+      await close();
+    }
   },
 });

@@ -44,6 +44,10 @@ async function main(): Promise<number> {
       const { collectInWorkers } = await import("./cli/collect_attempts.ts");
       yield* collectInWorkers(options, entry_url);
     },
+    async openJudgeModel(loaded) {
+      const { openJudgeModel } = await import("./cli/judge_model.ts");
+      return await openJudgeModel(loaded, entry_url);
+    },
     async answer(what, loaded) {
       const { streamPort } = await import("./runs/process/control.ts");
       const control = streamPort(Deno.stdin.readable, Deno.stdout);

@@ -22,6 +22,7 @@ import { environmentGrader } from "./grading/environment_grader.ts";
 import type { Grader } from "./grading/grader.ts";
 import { configuredJudge } from "./judge/configured_judge.ts";
 import { judgeGrader } from "./judge/judge_grader.ts";
+import type { BaseModel } from "./judge/local_judge.ts";
 import { rewardGrader } from "./grading/reward_grader.ts";
 import { RewardProgram } from "./grading/reward_program.ts";
 import { hasMcpServers, mcpHosts, mcpNeeds } from "./mcp/mcp_hosts.ts";
@@ -44,6 +45,8 @@ export interface WorldOptions {
   clock: Clock;
   /** The folder for workspaces; absent: the system's folder of temporary files. */
   workspaces?: string;
+  /** The run's own model, for a judge of type local; absent: none is loaded, and nothing may be graded by it. */
+  base_model?: BaseModel;
 }
 
 /** The parts of a world, as the keys of `[agent]` choose them. */

@@ -8,6 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Scenario } from "../data/scenario.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
 import type { RunWarning } from "../runs/record/warning.ts";
+import type { JudgingModel } from "./judge_model.ts";
 import type { Activity, ActivityFeed } from "../runs/record/activity.ts";
 import type { RunEvent } from "../runs/record/event.ts";
 import type { Terminal } from "./terminal.ts";
@@ -91,6 +92,8 @@ export interface CliContext {
   evaluate(options: EvaluateOptions): Promise<EvaluationResult>;
   /** Attempts the scenarios in order, without a run. @throws {ServiceError} */
   collect(options: CollectOptions): AsyncIterable<CollectedGroup>;
+  /** Loads the base model of a configuration, for a judge of type local. @throws {ServiceError} */
+  openJudgeModel(loaded: LoadedConfig): Promise<JudgingModel>;
   /** Answers requests about a run without a process, or measures one, on standard input and output. */
   answer(what: "probe" | "calibrate", loaded: LoadedConfig): Promise<void>;
   /** Runs `svc-server` with arguments; returns its exit status when it has ended. */

@@ -40,6 +40,7 @@ export function testContext(
     startRun: unexpected,
     evaluate: unexpected,
     collect: () => ({ [Symbol.asyncIterator]: () => ({ next: unexpected }) }),
+    openJudgeModel: unexpected,
     answer: unexpected,
     runServer: unexpected,
     onInterrupt: () => () => {},

@@ -58,7 +58,7 @@ async function evaluate(
   { options, context }: { options: JudgeEvalOptions; context: CliContext },
 ): Promise<void> {
   const { terminal, clock } = context;
-  const { config } = await loadRunConfig(path, { check_paths: false, overrides });
+  const loaded = await loadRunConfig(path, { check_paths: false, overrides }), { config } = loaded;
   const section = config.agent?.judge;
   if (!section) {
     throw new ServiceError("config_invalid", `Cannot evaluate the judge: ${path} has no [agent.judge]`);
@@ -66,7 +66,8 @@ async function evaluate(
   const fixtures = await readJudgeFixtures(options.fixtures);
   const labels = options.labels ?? labelKind(fixtures);
   const seed = options.seed === undefined ? config.run.seed : seedOf(options.seed);
-  const { judge, close } = configuredJudge(section, { seed, clock });
+  await using own = section.type === "local" ? await context.openJudgeModel(loaded) : null;
+  const { judge, close } = configuredJudge(section, { seed, clock, base_model: own?.model ?? null });
   try {
     const evaluation = await interruptible(
       "Cannot finish the evaluation of the judge: interrupted",

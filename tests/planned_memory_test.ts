@@ -40,6 +40,7 @@ truncation = "min_reward"
 max_update_kl = 1e-4
 kl_coefficient = 0.01
 kl_reference = "init_adapter"
+judge = { type = "local" }
 [agent.environment]
 type = "local"
 allow_unsandboxed = true

@@ -30,7 +30,7 @@ export async function testChat(options: ScriptedEngineOptions & { max_context?: 
   const renderer = new Renderer(readTokenizer(file), ChatTemplate.fromGguf(file));
   const { tokenizer } = renderer, { max_context = 2048, ...rest } = options;
   const end = renderer.turnEnd({ tools: [], variables: {} })!.id;
-  const engine = new ScriptedEngine({ vocabulary: tokenizer.size, ...rest });
+  const engine = new ScriptedEngine({ vocabulary: tokenizer.size, tokens: tokenizer, ...rest });
   await engine.client.call("load", { ...LOADED, path, max_context });
   const context: ChatContext = {
     engine: engine.client,

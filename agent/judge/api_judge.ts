@@ -5,9 +5,11 @@ import { type Endpoint, readKey } from "../../core/chat_api/endpoint.ts";
 import type { Clock } from "../../core/clock.ts";
 import { assert } from "../../core/errors.ts";
 import type { JudgeModel, JudgeQuestion, JudgeReply } from "./ruler_judge.ts";
+import { hostedForm, type RequestForm } from "./ruler_request.ts";
 
 /** The keys of `[agent.judge]` about its endpoint, and what the client needs beside them. */
 export interface ApiJudgeOptions extends Endpoint {
+  max_chars: number;
   timeout_secs: number;
   max_retries: number;
   seed: number;
@@ -24,11 +26,13 @@ const SCHEMA_NAME = "scores";
 export class ApiJudge implements JudgeModel {
   readonly identity: string;
   readonly deterministic = false;
+  readonly form: RequestForm;
   readonly #options: ApiJudgeOptions;
   #client: ChatClient | null = null;
 
   constructor(options: ApiJudgeOptions) {
     this.#options = options;
+    this.form = hostedForm(options.max_chars);
     this.identity = JSON.stringify(["api", options.base_url, options.model]);
   }
 

@@ -3,34 +3,47 @@
 import { assert } from "../../core/errors.ts";
 import { jsonText } from "../../core/text.ts";
 
-/** The shortest limit for a text: its marker fits, with something before and after it. */
+/** The shortest limit for a text in characters: its marker fits, with something before and after it. */
 export const MIN_TEXT_CHARS = 80;
 
-/** A text with at most `max` characters, of which at least {@link MIN_TEXT_CHARS} are allowed. */
-export function fittedText(text: string, max: number): string {
-  assert(max >= MIN_TEXT_CHARS, "a marker fits");
-  if (text.length <= max) return text;
-  // The number in the marker has at most as many digits as the text's length.
-  const room = max - marker(text.length).length;
-  const head = Math.ceil(room / 2), tail = room - head;
-  const begin = text.slice(0, head), end = tail > 0 ? text.slice(-tail) : "";
-  return wholeCharacters(`${begin}${marker(text.length - room)}${end}`);
+/** In what texts are measured and cut. */
+export interface TextUnits {
+  name: "characters" | "tokens";
+  /** The shortest limit for a text: its marker fits, with something before and after it. */
+  least: number;
+  length(text: string): number;
+  /** The first and the last units of a longer text. Halves of a character at a cut are dropped. */
+  ends(text: string, head: number, tail: number): [begin: string, end: string];
 }
 
-const marker = (missing: number) => `[… ${missing} characters left out …]`;
+/** UTF-16 units. */
+export const CHARACTERS: TextUnits = {
+  name: "characters",
+  least: MIN_TEXT_CHARS,
+  length: (text) => text.length,
+  ends: (text, head, tail) => {
+    const end = tail > 0 ? text.slice(-tail) : "";
+    return [text.slice(0, head).replace(/[\ud800-\udbff]$/, ""), end.replace(/^[\udc00-\udfff]/, "")];
+  },
+};
 
-/** Halves of a character at a cut are dropped. */
-function wholeCharacters(text: string): string {
-  return text.isWellFormed()
-    ? text
-    : text.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "");
+/** A text with at most `max` units, of which at least `units.least` are allowed. */
+export function fittedText(text: string, max: number, units: TextUnits = CHARACTERS): string {
+  assert(max >= units.least, "a marker fits");
+  const length = units.length(text);
+  if (length <= max) return text;
+  const marker = (missing: number) => `[… ${missing} ${units.name} left out …]`;
+  // The number in the marker has at most as many digits as the text's length.
+  const room = max - units.length(marker(length));
+  const head = Math.ceil(room / 2), [begin, end] = units.ends(text, head, room - head);
+  return `${begin}${marker(length - room)}${end}`;
 }
 
 /** A JSON value as it is where its text is short enough; else the head and tail of its text. */
-export function fittedValue(value: unknown, max: number): unknown {
-  if (typeof value === "string") return fittedText(value, max);
+export function fittedValue(value: unknown, max: number, units: TextUnits): unknown {
+  if (typeof value === "string") return fittedText(value, max, units);
   const text = jsonText(value);
-  return text.length <= max ? value : fittedText(text, max);
+  return units.length(text) <= max ? value : fittedText(text, max, units);
 }
 
 /** What stands for items in the middle of a list. */

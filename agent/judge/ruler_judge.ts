@@ -8,7 +8,7 @@ import { fittedText } from "./fitted_text.ts";
 import type { JudgeCache } from "./judge_cache.ts";
 import { type JudgedGroup, seenGroup } from "./judged_group.ts";
 import { checkScores, type JudgedScore, type ReadAnswer, readAnswer } from "./ruler_answer.ts";
-import { DEFAULT_RUBRIC, type RulerRequest, rulerRequest } from "./ruler_request.ts";
+import { DEFAULT_RUBRIC, type RequestForm, type RulerRequest, rulerRequest } from "./ruler_request.ts";
 
 /** The most characters of an unusable answer that the request for another one repeats. */
 export const MAX_REPEATED_CHARS = 4000;
@@ -31,10 +31,12 @@ export interface JudgeReply {
 
 /** A model that judges. Its answers are untrusted. */
 export interface JudgeModel {
-  /** Names the model in keys of a cache. */
+  /** Names the model in keys of a cache, once it is started. */
   readonly identity: string;
   /** Whether the same question always has the same answer. */
   readonly deterministic: boolean;
+  /** How it is asked, once it is started. */
+  readonly form: RequestForm;
   /** Removes a key from what the model says. */
   readonly redact: Redact;
   /** Prepares what questions need, such as a key. @throws {ServiceError} */
@@ -48,7 +50,6 @@ export interface RulerJudgeOptions {
   model: JudgeModel;
   /** For groups without their own; absent: {@link DEFAULT_RUBRIC}. */
   rubric?: string | undefined;
-  max_chars: number;
   /** Null: every question is sent. */
   cache: JudgeCache | null;
 }
@@ -93,9 +94,9 @@ export class RulerJudge {
     orderOf: (distinct: number) => readonly number[],
     signal: AbortSignal,
   ): Promise<Judgement> {
-    const { max_chars } = this.#options, seen = seenGroup(attempts), order = orderOf(seen.distinct.length);
+    const { form } = this.#options.model, seen = seenGroup(attempts), order = orderOf(seen.distinct.length);
     const own_rubric = rubric ?? this.#options.rubric ?? DEFAULT_RUBRIC;
-    const request = rulerRequest({ rubric: own_rubric, tools, seen, order, max_chars });
+    const request = rulerRequest({ rubric: own_rubric, tools, seen, order, form });
     const { scores, tokens } = await this.#answer(request, signal);
     const positions = seen.place.map((place) => order.indexOf(place));
     return { scores: positions.map((position) => scores.get(request.ids[position]!)!), positions, tokens };

@@ -7,7 +7,14 @@
 
 import type { ChatMessage, JsonSchema, ToolFunction } from "../../core/chat.ts";
 import { jsonText } from "../../core/text.ts";
-import { fittedList, fittedText, fittedValue, type LeftOut, MIN_TEXT_CHARS } from "./fitted_text.ts";
+import {
+  CHARACTERS,
+  fittedList,
+  fittedText,
+  fittedValue,
+  type LeftOut,
+  type TextUnits,
+} from "./fitted_text.ts";
 import type { SeenAttempt, SeenGroup, SeenMessage } from "./judged_group.ts";
 
 /** The criteria where neither the scenario nor the configuration has a rubric. */
@@ -50,6 +57,37 @@ export interface RulerRequest {
   schema: JsonSchema;
 }
 
+/** How a model is asked, and how long a request to it may be. */
+export interface RequestForm {
+  /** The first message. */
+  system(rubric: string): string;
+  /** The answer to a document with these ids. Its explanations come before its scores. */
+  schema(ids: readonly string[]): JsonSchema;
+  /** The document's text. */
+  written(document: object): string;
+  /** In what the document's texts are cut, for one request. */
+  units(): TextUnits;
+  /** A length that no text of a request exceeds, in these units. */
+  most: number;
+  /** Whether a request and the answer about so many ids have room. */
+  fits(messages: readonly ChatMessage[], ids: number): boolean;
+  /** Completes "the group does not fit in …": the limit, and what to do. */
+  limit(ids: number): string;
+}
+
+/** The form for a model behind an API: at most `max_chars` characters of all messages together. */
+export function hostedForm(max_chars: number): RequestForm {
+  return {
+    system: (rubric) => `${INSTRUCTIONS}${rubric}\n\n${ANSWER}`,
+    schema: answerSchema,
+    written: jsonText,
+    units: () => CHARACTERS,
+    most: max_chars,
+    fits: (messages) => messages.reduce((sum, { content }) => sum + content!.length, 0) <= max_chars,
+    limit: () => `agent.judge.max_chars (${max_chars}), however much is left out; raise it`,
+  };
+}
+
 /** What a request is made of. */
 export interface RulerRequestParts {
   rubric: string;
@@ -57,50 +95,46 @@ export interface RulerRequestParts {
   seen: SeenGroup;
   /** Places in `seen.distinct`, in the order in which they are shown. */
   order: readonly number[];
-  /** The most characters of all messages together. */
-  max_chars: number;
+  form: RequestForm;
 }
 
 /** How far the document is shortened. */
 interface Fit {
-  text_chars: number;
+  units: TextUnits;
+  /** The most units of a text. */
+  text: number;
   messages: number;
 }
 
 /**
- * A request with at most `max_chars` characters. Long texts lose their middles first, all down to one length, then
- * attempts with many messages lose their middle ones.
+ * A request that fits. Long texts lose their middles first, all down to one length, then attempts with many messages lose
+ * their middle ones.
  *
  * @throws When not even that is enough.
  */
 export function rulerRequest(parts: RulerRequestParts): RulerRequest {
-  const ids = parts.order.map((_, i) => String(i + 1));
-  const system = `${INSTRUCTIONS}${parts.rubric}\n\n${ANSWER}`;
-  const room = parts.max_chars - system.length;
-  const user = fittedDocument(parts, room);
-  if (user === null) {
-    throw new Error(
-      `the group does not fit in agent.judge.max_chars (${parts.max_chars}), however much is left out; raise it`,
-    );
-  }
-  const messages: ChatMessage[] = [{ role: "system", content: system }, { role: "user", content: user }];
-  return { messages, ids, schema: answerSchema(ids) };
+  const { form } = parts, ids = parts.order.map((_, i) => String(i + 1));
+  const system = { role: "system" as const, content: form.system(parts.rubric) };
+  const written = (fit: Fit): ChatMessage[] | null => {
+    const document = form.written(shownDocument(parts, fit));
+    const messages: ChatMessage[] = [system, { role: "user", content: document }];
+    return form.fits(messages, ids.length) ? messages : null;
+  };
+  const messages = longestFit(longestList(parts), form, written);
+  if (messages === null) throw new Error(`the group does not fit in ${form.limit(ids.length)}`);
+  return { messages, ids, schema: form.schema(ids) };
 }
 
-/** The longest document within `room`; null when none is short enough. */
-function fittedDocument(parts: RulerRequestParts, room: number): string | null {
-  const whole = { text_chars: Math.max(MIN_TEXT_CHARS, room), messages: longestList(parts) };
-  const written = (fit: Fit): string | null => {
-    const text = documentText(parts, fit);
-    return text.length <= room ? text : null;
-  };
-  return written(whole) ??
-    largest(MIN_TEXT_CHARS, whole.text_chars, (text_chars) => written({ ...whole, text_chars })) ??
-    largest(1, whole.messages, (messages) => written({ text_chars: MIN_TEXT_CHARS, messages }));
+/** The messages with as little left out as fits; null when even the shortest do not fit. */
+function longestFit<T>(messages: number, form: RequestForm, written: (fit: Fit) => T | null): T | null {
+  const units = form.units(), { least } = units, most = Math.max(least, form.most);
+  return written({ units, text: most, messages }) ??
+    largest(least, most, (text) => written({ units, text, messages })) ??
+    largest(1, messages, (messages) => written({ units, text: least, messages }));
 }
 
 /** What `tryIt` gives for the largest number for which it is not null, as far as halving finds it. */
-function largest(least: number, most: number, tryIt: (value: number) => string | null): string | null {
+function largest<T>(least: number, most: number, tryIt: (value: number) => T | null): T | null {
   let found = tryIt(least), low = least, high = most;
   if (found === null) return null;
   while (high - low > 1) {
@@ -120,8 +154,8 @@ function longestList({ seen: { context, distinct }, tools }: RulerRequestParts):
 }
 
 /** All of it is one JSON document: no text in it can end it or look like a part of it. */
-function documentText({ tools, seen, order }: RulerRequestParts, fit: Fit): string {
-  return jsonText({
+function shownDocument({ tools, seen, order }: RulerRequestParts, fit: Fit): object {
+  return {
     context: shownMessages(seen.context, fit),
     tools: fittedList(tools, fit.messages, "tools").map((tool) =>
       "left_out" in tool ? tool : shownTool(tool, fit)
@@ -130,25 +164,25 @@ function documentText({ tools, seen, order }: RulerRequestParts, fit: Fit): stri
       trajectory_id: String(i + 1),
       ...shownAttempt(seen.distinct[place]!, fit),
     })),
-  });
+  };
 }
 
 function shownAttempt(attempt: SeenAttempt, fit: Fit): object {
   return "messages" in attempt
     ? { messages: shownMessages(attempt.messages, fit) }
-    : { final_state: fittedValue(attempt.final_state, fit.text_chars) };
+    : { final_state: fittedValue(attempt.final_state, fit.text, fit.units) };
 }
 
-function shownTool({ name, description, parameters }: ToolFunction, { text_chars }: Fit): object {
+function shownTool({ name, description, parameters }: ToolFunction, { text, units }: Fit): object {
   return {
     name,
-    description: fittedText(description, text_chars),
-    parameters: fittedValue(parameters, text_chars),
+    description: fittedText(description, text, units),
+    parameters: fittedValue(parameters, text, units),
   };
 }
 
 function shownMessages(messages: readonly SeenMessage[], fit: Fit): (SeenMessage | LeftOut)[] {
-  const short = (text: string) => fittedText(text, fit.text_chars);
+  const short = (text: string) => fittedText(text, fit.text, fit.units);
   return fittedList(messages, fit.messages, "messages").map((message) => {
     if ("left_out" in message) return message;
     const { reasoning, tool_calls } = message;

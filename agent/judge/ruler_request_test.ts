@@ -3,7 +3,7 @@ import type { Message } from "../../core/chat.ts";
 import { rngKey } from "../../core/random.ts";
 import { fittedList, fittedText, MIN_TEXT_CHARS } from "./fitted_text.ts";
 import { type JudgedAttempt, seenGroup, shownOrder } from "./judged_group.ts";
-import { DEFAULT_RUBRIC, rulerRequest, type RulerRequestParts } from "./ruler_request.ts";
+import { DEFAULT_RUBRIC, hostedForm, rulerRequest, type RulerRequestParts } from "./ruler_request.ts";
 
 const task: Message[] = [{ role: "system", content: "Be brief." }, { role: "user", content: "Add 2 and 3." }];
 
@@ -26,11 +26,15 @@ const called = (id: string, text: string): JudgedAttempt => ({
   state: null,
 });
 
-function request(attempts: readonly JudgedAttempt[], more: Partial<RulerRequestParts> = {}) {
+function request(
+  attempts: readonly JudgedAttempt[],
+  more: Partial<RulerRequestParts & { max_chars: number }> = {},
+) {
+  const { max_chars = 200_000, ...parts } = more;
   const seen = seenGroup(attempts), order = shownOrder(seen.distinct.length, null);
   const asked = rulerRequest({
-    ...{ rubric: DEFAULT_RUBRIC, tools: [], seen, order, max_chars: 200_000 },
-    ...more,
+    ...{ rubric: DEFAULT_RUBRIC, tools: [], seen, order, form: hostedForm(max_chars) },
+    ...parts,
   });
   const chars = asked.messages.reduce((sum, { content }) => sum + content!.length, 0);
   return {

@@ -48,3 +48,23 @@ Deno.test("a file has no catalogue", () => {
     "agent.judge.base_url, and its model in agent.judge.model",
   ]);
 });
+
+Deno.test("a judge in the run's own model has no endpoint, and may keep its judgements", () => {
+  assert.deepEqual(
+    problemsOf('type = "local"\nrubric = "short"\ntimeout_secs = 9\ncache_path = "kept.jsonl"'),
+    [],
+  );
+  const keys = [
+    'base_url = "http://x"',
+    'model = "m"',
+    'api_key_env = "K"',
+    "max_chars = 5000",
+    "max_retries = 0",
+  ];
+  assert.deepEqual(
+    problemsOf(['type = "local"', ...keys].join("\n")),
+    ["base_url", "model", "api_key_env", "max_chars", "max_retries"].map((key) =>
+      `agent.judge.${key} invalid_value: has no meaning for type "local", where the run's own base model judges`
+    ),
+  );
+});

@@ -51,7 +51,6 @@ export const NOT_BUILT: readonly NotBuilt[] = [
   },
   { key: "training.offload_optimizer", value: true, part: "the optimiser in the host's memory" },
   { key: "training.max_gpu_duty_cycle", part: "the duty cycle", when: isBelowOne },
-  { key: "agent.judge.type", value: "local", part: "the judge in the run's own model" },
   ...isLeftOut("mcp") ? MCP_PARTS : [],
   { key: "agent.overlong_penalty", part: "the penalty for long trajectories", when: isAboveZero },
   { key: "agent.dynamic_sampling", part: "dynamic sampling" },

@@ -145,7 +145,9 @@ const RULES: readonly Rule[] = [
     check: ({ agent }) => agent?.environment && toolsetProblems(agent.environment),
   },
   {
-    keys: ["id", "type", "base_url", "model", "api_key_env", "cache_path"].map((key) => `agent.judge.${key}`),
+    keys: ["id", "type", "base_url", "model", "api_key_env", "max_chars", "max_retries"].map((key) =>
+      `agent.judge.${key}`
+    ),
     check: ({ agent }) =>
       agent?.judge && !agent.judge.id &&
       judgeProblems(agent.judge).map(({ key, ...broken }) => ({ key: `agent.judge.${key}`, ...broken })),

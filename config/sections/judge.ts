@@ -10,7 +10,7 @@ export const JUDGE_TYPES = ["ruler", "local"] as const;
 export const judgeSchema = z.strictObject({
   type: z.enum(JUDGE_TYPES).default("ruler").meta({
     description:
-      "ruler: a model with an OpenAI-compatible API ranks a group; local: the run's own base model.",
+      "ruler: a model with an OpenAI-compatible API ranks a group; local: the run's own base model does, without adapter.",
   }),
   id: name().optional().meta({ description: "A judge of the server's catalogue.", rule: "none" }),
   base_url: httpUrl().optional().meta({ description: "Address of the judge's API.", rule: "none" }),
@@ -24,14 +24,15 @@ export const judgeSchema = z.strictObject({
     rule: "RULER's default rubric",
   }),
   max_chars: integer("agent.judge.max_chars").optional().meta({
-    description: "Most characters of a group that are sent to the judge.",
+    description:
+      "Most characters of a group that are sent to the judge; of type local the limit is training.ctx.",
     rule: String(JUDGE_DEFAULTS.max_chars),
   }),
   timeout_secs: number("agent.judge.timeout_secs").default(120).meta({
     description: "Limit of one request.",
   }),
   max_retries: integer("agent.judge.max_retries").optional().meta({
-    description: "Retries of a failed request.",
+    description: "Retries of a failed request to an API.",
     rule: String(JUDGE_DEFAULTS.max_retries),
   }),
   permute: z.boolean().default(true).meta({ description: "Shuffle a group by seed before it is judged." }),
@@ -54,7 +55,7 @@ interface JudgeProblem {
 }
 
 /** The keys of a model behind an address. */
-const ENDPOINT_KEYS = ["base_url", "model", "api_key_env", "cache_path"] as const;
+const ENDPOINT_KEYS = ["base_url", "model", "api_key_env", "max_chars", "max_retries"] as const;
 
 /** The broken rules of a judge that says itself who judges, in a run's configuration or a catalogue. */
 export function judgeProblems(judge: Judge): JudgeProblem[] {

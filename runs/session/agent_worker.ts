@@ -14,6 +14,7 @@ import { type CheckedFile, withCheckedFiles } from "../../core/regular_file.ts";
 import { RpcClient, type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { EngineClient } from "../../trainer/protocol/client.ts";
 import { type AgentHost, createAgentHost, rolloutSettings } from "./agent_host.ts";
+import { baseModel } from "./base_model.ts";
 import { chatOf, loadModelParts } from "./model_parts.ts";
 
 /** Data from the supervisor besides the ports. */
@@ -63,8 +64,10 @@ async function openHost(
   const variables = templateVariables(config);
   const parts = await withCheckedFiles(files, () => loadModelParts(config.model, variables));
   const clock = systemClock;
+  const is_judge = config.agent?.judge?.type === "local";
+  const judge = is_judge ? { base_model: baseModel({ engine, parts, config, files }) } : {};
   // A replay has the recorded tools. Its thread may not read what servers would need, such as variables.
-  const world = configuredWorld(config, { clock, workspaces }, replay ? [] : undefined);
+  const world = configuredWorld(config, { clock, workspaces, ...judge }, replay ? [] : undefined);
   const host = createAgentHost({
     settings: config.agent ? rolloutSettings(config.agent) : null,
     engine,

@@ -92,14 +92,16 @@ export function loadRequest(
   updates?: TrainingDemand,
 ): LoadRequest {
   const { model, training } = config, requests = requestLimit(rollouts);
+  // A judge in the base model samples beside the rollouts, one group after the other.
+  const judges = rollouts && config.agent?.judge?.type === "local" ? 1 : 0;
   return {
     path: model.path,
     device: { device: model.device, webgpu: model.webgpu },
     compute: model.compute,
     kv: model.kv,
     max_context: training.ctx,
-    max_sequences: (rollouts?.count ?? 0) + requests,
-    kv_tokens: PAGE_TOKENS * cachePages(training.ctx, rollouts),
+    max_sequences: (rollouts?.count ?? 0) + requests + judges,
+    kv_tokens: PAGE_TOKENS * (cachePages(training.ctx, rollouts) + judges * pagesOf(training.ctx)),
     micro_batch_tokens: training.micro_batch_tokens,
     loss_chunk_rows: training.loss_chunk_rows,
     gradient_checkpointing: training.gradient_checkpointing,
@@ -107,13 +109,14 @@ export function loadRequest(
   };
 }
 
+const pagesOf = (tokens: number) => Math.ceil(tokens / PAGE_TOKENS);
+
 /** Pages of the cache for rollouts and requests at full length. */
 function cachePages(ctx: number, rollouts: SequenceDemand | null): number {
-  const pages = (tokens: number) => Math.ceil(tokens / PAGE_TOKENS);
   // The one sequence of a generation shares no page.
-  if (!rollouts) return pages(ctx);
+  if (!rollouts) return pagesOf(ctx);
   // Every sequence shares all but one page of its prompt; one more prompt can be open without a member.
-  const ofGroups = (rows: number, tokens: number) => (rows + 1) * (pages(tokens) + 1);
+  const ofGroups = (rows: number, tokens: number) => (rows + 1) * (pagesOf(tokens) + 1);
   return ofGroups(rollouts.count, rollouts.tokens) +
     ofGroups(requestLimit(rollouts), Math.max(ctx, rollouts.tokens));
 }

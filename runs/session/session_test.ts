@@ -3,7 +3,7 @@ import { deviceFolder } from "../../core/device_lock.ts";
 import { checkedFile } from "../../core/regular_file.ts";
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import type { WebGpuName, WebGpuTable } from "../../core/webgpu_providers.ts";
-import type { ModelFacts } from "../../trainer/protocol/protocol.ts";
+import type { LoadRequest, ModelFacts } from "../../trainer/protocol/protocol.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { testConfig } from "../config_testing.ts";
 import type { RolloutRequest } from "./agent_host.ts";
@@ -25,6 +25,18 @@ Deno.test("the cache fits all rollouts and requests at full length, and one more
   assert.equal(request.max_context, 256);
   const without = loadRequest(config, null);
   assert.deepEqual([without.max_sequences, without.kv_tokens], [1, 8 * 32]);
+});
+
+Deno.test("a judge in the base model has room for one sequence beside the rollouts, and for none without them", () => {
+  const config = testConfig("/nowhere"), rollouts = { count: 6, tokens: 100 };
+  const sizes = () => [rollouts, null].map((demand) => loadRequest(config, demand)), plain = sizes();
+  config.agent!.judge = { type: "local", timeout_secs: 1, permute: true };
+  const [judged, alone] = sizes() as [LoadRequest, LoadRequest];
+  assert.deepEqual(judged, {
+    ...plain[0],
+    ...{ max_sequences: plain[0]!.max_sequences + 1, kv_tokens: plain[0]!.kv_tokens + config.training.ctx },
+  });
+  assert.deepEqual(alone, plain[1]);
 });
 
 Deno.test("the load request includes the demand of all updates, and an adapter for each request", () => {

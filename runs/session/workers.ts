@@ -102,6 +102,7 @@ export interface EngineHandle {
   close(): Promise<void>;
 }
 
+/** Starts an engine in a worker with these permissions; no model is loaded. */
 export function startEngine(options: StartWorkerOptions): EngineHandle {
   const worker = startWorker("engine", options);
   const port = worker.connect();

@@ -254,15 +254,32 @@ Deno.test("limits.ram of a request and of the server bound what lies in the mach
 
 Deno.test("what is not built is refused by name", () =>
   withPlans(async ({ send, files }) => {
-    const recipe = (objective: unknown) => ({
+    const recipe = { recipe: "sft", model: files.model, data: files.traces, params: { "lora.dropout": 0.1 } };
+    const refused = await send("/v1/plan", post(recipe));
+    assert.deepEqual(refusal(refused), [422, "invalid-request", ["/params/lora.dropout invalid_value"]]);
+    assert.match(refused.json.detail, /dropout is not in this build/);
+  }));
+
+Deno.test("a judge in the run's own model is the operator's to declare, and takes the memory of a sequence", () =>
+  withPlans(async ({ send, files }) => {
+    const recipe = (objective: unknown, params = {}) => ({
       ...{ recipe: "agent_grpo", model: files.model, scenarios: files.scenarios, objective },
+      ...{ budget: { updates: 1 }, params: { "training.ctx": 1024, ...params } },
     });
-    const judged = await send("/v1/plan", post(recipe({ judge: "own" })));
-    assert.deepEqual(refusal(judged)[0], 422);
-    assert.match(judged.json.detail, /the judge in the run's own model is not in this build/);
-    assert.ok(
-      judged.json.errors.every(({ pointer }: { pointer: string }) => pointer.startsWith("/objective/judge")),
-    );
+    const planned = async (objective: unknown) => {
+      const { status, json } = await send("/v1/plan", post(recipe(objective)));
+      assert.equal(status, 200, JSON.stringify(json));
+      return { judge: json.config.agent.judge, bytes: json.memory.peak_bytes };
+    };
+    const without = await planned({ environment: "box" });
+    const judged = await planned({ environment: "box", judge: "own" });
+    assert.deepEqual(judged.judge, { id: "own" });
+    assert.ok(judged.bytes > without.bytes, `${without.bytes} and ${judged.bytes}`);
+    const objective = { environment: "box", judge: "own" };
+    const limited = await send("/v1/plan", post(recipe(objective, { "agent.judge.max_chars": 5000 })));
+    assert.deepEqual(refusal(limited)[2], ["/params/agent.judge.max_chars invalid_value"]);
+    const own = await send("/v1/plan", post(recipe({ environment: "box" }, { "agent.judge.type": "local" })));
+    assert.deepEqual(refusal(own), [422, "server-declared", ["/params/agent.judge.type server_declared"]]);
   }, { toml: `${CATALOGUE}[[judges]]\nid = "own"\ntype = "local"\n` }));
 
 Deno.test("what only the operator declares is refused as that in complete configurations too", () =>

@@ -10,6 +10,7 @@ import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
 import { partialPath } from "../../core/files.ts";
 import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
 import { Grammars } from "../grammar/grammars.ts";
+import type { TokenBytes } from "../grammar/token_trie.ts";
 import { checkSamples } from "../learning/check_samples.ts";
 import { createTokenMask } from "../sampler/token_mask.ts";
 import { EngineClient } from "../protocol/client.ts";
@@ -66,6 +67,8 @@ export interface ScriptedEngineOptions {
   /** Called with every request; it throws to refuse one. The engine answers after a promise that it returns. */
   refuse?: (method: EngineMethod, request: unknown) => void | Promise<void>;
   context_length?: number;
+  /** The texts of the ids, for masks of JSON schemas; absent: those of {@link scriptedTokens}. */
+  tokens?: TokenBytes;
 }
 
 const DEVICE: DeviceFacts = {
@@ -107,7 +110,7 @@ export class ScriptedEngine {
     this.#script = options.script ?? (() => undefined);
     this.#refuse = options.refuse ?? (() => {});
     this.#model = new BigramModel(this.#options.vocabulary);
-    this.#grammars = new Grammars(() => scriptedTokens(this.#options.vocabulary));
+    this.#grammars = new Grammars(() => options.tokens ?? scriptedTokens(this.#options.vocabulary));
     const { vocabulary, context_length } = this.#options;
     this.#sequences = new ScriptedSequences({ vocabulary, max_context: context_length, kv_tokens: 1 << 22 });
     this.client = new EngineClient(this.#port());

@@ -1,75 +1,32 @@
-/** The real program trains with a judge behind a server: to its end, and without its key in anything that it leaves. */
+/** The real program trains with judges: one behind a server, and its own base model. */
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { localSchema, longestAnswer } from "../agent/judge/local_judge.ts";
+import { readAnswer } from "../agent/judge/ruler_answer.ts";
 import { type Behaviour, chatAnswer, withChatServer } from "../core/chat_api/chat_server_fake.ts";
+import { Rng, rngKey } from "../core/random.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
+import { ofKind } from "../runs/run_fake.ts";
+import { openGguf } from "../trainer/formats/gguf.ts";
+import { compileSchema } from "../trainer/grammar/grammar.ts";
+import { walk, walkedVocabulary } from "../trainer/grammar/schema_walk_testing.ts";
+import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
+import { JUDGED, trainSmall, writeSmallAgent } from "./small_agent.ts";
 
-const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
-const TASKS = fileURLToPath(new URL("../examples/tiny_agent_reward_tasks.jsonl", import.meta.url));
 const CANARY = "sk-canary-0123456789abcdefghijklmnopqrstuvwxyz";
 
-async function writeConfig(root: string, base_url: string): Promise<string> {
-  const path = join(root, "run.toml");
-  await Deno.writeTextFile(
-    path,
-    `
-[run]
-algorithm = "agent_grpo"
-directory = "run"
-[model]
-path = ${JSON.stringify(await fixturePath("models/tiny-agent-f16.gguf"))}
-[training]
-ctx = 640
-[agent]
-scenarios = ${JSON.stringify(TASKS)}
-updates = 2
-scenarios_per_update = 2
-group_size = 3
-max_turns = 3
-max_new_tokens_per_turn = 48
-max_rollout_secs = 0
-max_dropped_fraction = 1
-truncation = "min_reward"
-[agent.judge]
-base_url = ${JSON.stringify(base_url)}
-model = "rule"
-api_key_env = "SVC_TEST_RUN_JUDGE_KEY"
-cache_path = "judgements.jsonl"
-timeout_secs = 600
-[agent.environment]
-type = "local"
-allow_unsandboxed = true
-scenario_toolsets = ["files"]
-limits = { exec_timeout_secs = 3600 }
-[checkpoint]
-every_updates = 1
-[observe]
-`,
-  );
-  return path;
-}
-
-interface Ended {
-  events: RunEvent[];
-  /** Everything that the program printed. */
-  printed: string;
-  code: number;
-}
-
-async function train(config: string, env: Record<string, string>): Promise<Ended> {
-  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", CLI, "train", config, "--json"],
-    env,
-  }).output();
-  const out = new TextDecoder().decode(stdout), printed = out + new TextDecoder().decode(stderr);
-  const lines = out.split("\n").filter((line) => line.startsWith("{"));
-  return { events: lines.map((line) => JSON.parse(line)), printed, code };
-}
+const writeHosted = (root: string, base_url: string) =>
+  writeSmallAgent(root, {
+    ...JUDGED,
+    "agent.judge.base_url": base_url,
+    "agent.judge.model": "rule",
+    "agent.judge.api_key_env": "SVC_TEST_RUN_JUDGE_KEY",
+    "agent.judge.cache_path": "judgements.jsonl",
+  });
 
 /** The contents of all files in a folder, each byte as a character. */
 async function contents(folder: string): Promise<string> {
@@ -93,19 +50,22 @@ const byRule: Behaviour = ({ headers, body }) => {
   return chatAnswer(JSON.stringify({ scores }));
 };
 
+/** The values of a metric, by update. */
+const metric = (events: readonly RunEvent[], name: string) =>
+  ofKind(events, "metrics").flatMap(({ values }) => values[name] ?? []);
+
 gpuTest(
   "a run trains to its end with a judge, and its key is in nothing that the run leaves",
   () =>
     withFolder((root) =>
       withChatServer([byRule], async ({ base_url, received }) => {
-        const config = await writeConfig(root, base_url);
-        const { events, printed } = await train(config, { SVC_TEST_RUN_JUDGE_KEY: CANARY });
+        const config = await writeHosted(root, base_url);
+        const { events, printed } = await trainSmall(config, { env: { SVC_TEST_RUN_JUDGE_KEY: CANARY } });
         const end = events.at(-1)!;
         assert.ok(end.kind === "end" && end.state === "completed", printed.slice(-2000));
         assert.equal(end.deterministic, false);
-        const metrics = events.flatMap((event) => event.kind === "metrics" ? [event.values] : []);
-        const judged = metrics.flatMap((values) => values["judge/failed_fraction"] ?? []);
-        assert.ok(judged.length > 0 && judged.every((share) => share === 0), printed.slice(-2000));
+        const failed = metric(events, "judge/failed_fraction");
+        assert.ok(failed.length > 0 && failed.every((share) => share === 0), printed.slice(-2000));
         assert.ok(received.length > 0 && received.length <= 4);
         assert.ok(received.every(({ headers }) => headers.get("authorization") === `Bearer ${CANARY}`));
         const left = await contents(root);
@@ -118,13 +78,68 @@ gpuTest(
 Deno.test("a run whose judge has no key is refused by the name of the variable, before anything is loaded", () =>
   withFolder((root) =>
     withChatServer([byRule], async ({ base_url, received }) => {
-      const config = await writeConfig(root, base_url);
-      const { code, events, printed } = await train(config, { SVC_TEST_RUN_JUDGE_KEY: "" });
+      const config = await writeHosted(root, base_url);
+      const { code, events, printed } = await trainSmall(config, { env: { SVC_TEST_RUN_JUDGE_KEY: "" } });
       assert.deepEqual([code, events, received], [2, [], []], printed);
       assert.match(
         printed,
         /the environment variable SVC_TEST_RUN_JUDGE_KEY is empty; set it to the key, or leave/,
       );
-      await assert.rejects(Deno.stat(join(root, "run")), Deno.errors.NotFound);
+      await assert.rejects(Deno.stat(join(root, "agent_grpo")), Deno.errors.NotFound);
     })
   ));
+
+gpuTest(
+  "a run is judged by its own base model without a network, and its replay asks nobody",
+  () =>
+    withFolder(async (root) => {
+      const keys = { ...JUDGED, "agent.judge.type": "local", "run.record": true };
+      const config = await writeSmallAgent(root, keys), flags = ["--deny-net"];
+      const { events, printed } = await trainSmall(config, { flags });
+      const end = events.at(-1)!;
+      assert.ok(end.kind === "end" && end.state === "completed", printed.slice(-2000));
+      assert.equal(end.deterministic, true);
+      assert.deepEqual(metric(events, "judge/failed_fraction"), [0, 0]);
+      assert.equal(metric(events, "judge/degenerate_group_fraction").length, 2);
+      const tokens = metric(events, "judge/tokens");
+      assert.ok(tokens.length === 2 && tokens.every((count) => count > 300), tokens.join());
+      const rewards = (all: readonly RunEvent[]) => ofKind(all, "update").flatMap(({ groups }) => groups);
+      const scores = rewards(events).flatMap(({ rewards }) => rewards);
+      assert.ok(scores.length === 12 && scores.every((score) => score! > 0 && score! < 1), scores.join());
+      assert.ok(new Set(scores).size > 1, "the tiny model tells some attempts apart");
+      assert.ok(ofKind(events, "update").some(({ optimizer_steps }) => optimizer_steps > 0));
+
+      const args = [`run.directory=${root}/replayed`, "run.record=false", "--replay", `${root}/agent_grpo`];
+      const replayed = await trainSmall(config, { flags, args });
+      assert.equal(replayed.code, 0, replayed.printed.slice(-2000));
+      assert.deepEqual(rewards(replayed.events), rewards(events));
+      assert.deepEqual(metric(replayed.events, "judge/tokens"), tokens);
+      const adapter = (name: string) => Deno.readFile(`${root}/${name}/adapter.gguf`);
+      assert.deepEqual(await adapter("replayed"), await adapter("agent_grpo"));
+    }),
+);
+
+Deno.test("every answer that a local judge's mask allows can be used, and has room", async () => {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  const vocabulary = walkedVocabulary(readTokenizer(file));
+  for (const [count, chars] of [[1, 200], [2, 0], [3, 7], [12, 30]] as const) {
+    const ids = Array.from({ length: count }, (_, i) => `${i + 1}`);
+    const grammar = compileSchema(JSON.stringify(localSchema(ids, chars)), vocabulary.table.arena);
+    for (let seed = 0; seed < 20; seed++) {
+      const text = walk(vocabulary, grammar, new Rng(rngKey(seed, "walk", count))),
+        read = readAnswer(text, ids);
+      assert.ok("scores" in read && read.scores.size === count, text);
+      for (const { score, explanation } of read.scores.values()) {
+        assert.ok(score > 0 && score < 1 && explanation.length <= chars, text);
+      }
+      assert.ok(new TextEncoder().encode(text).length < longestAnswer(ids, chars), text);
+    }
+    const entries = ids.map((trajectory_id) => ({
+      trajectory_id,
+      explanation: "~".repeat(chars),
+      score: 0.99,
+    }));
+    const longest = ` ${JSON.stringify({ scores: entries }).replaceAll(/([:,])/g, "$1 ")}`;
+    assert.equal(longest.length + 1, longestAnswer(ids, chars), "with every space, and a stop token");
+  }
+});

@@ -2,120 +2,78 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
-import { fixturePath } from "./fixture.ts";
+import { withFolder } from "./folder.ts";
+import { JUDGED, type Keys, trainSmall, writeSmallAgent } from "./small_agent.ts";
 
-const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
-
-async function writeConfig(root: string): Promise<string> {
-  const path = join(root, "run.toml");
-  await Deno.writeTextFile(
-    path,
-    `
-[run]
-algorithm = "agent_grpo"
-directory = "run"
-[model]
-path = ${JSON.stringify(await fixturePath("models/tiny-agent-f16.gguf"))}
-[training]
-ctx = 640
-lr = 3e-3
-[agent]
-scenarios = ${JSON.stringify(await fixturePath("models/tiny-agent/scenarios.train.jsonl"))}
-updates = 3
-scenarios_per_update = 2
-group_size = 3
-max_new_tokens_per_turn = 48
-max_rollout_secs = 0
-truncation = "min_reward"
-max_update_kl = 1e-4
-[agent.environment]
-type = "local"
-allow_unsandboxed = true
-scenario_toolsets = ["files"]
-limits = { exec_timeout_secs = 3600 }
-[checkpoint]
-every_updates = 1
-[observe]
-`,
-  );
-  return path;
+/** Makes a folder with the configuration of a run of these keys. */
+async function configIn(root: string, name: string, keys: Keys): Promise<string> {
+  await Deno.mkdir(join(root, name));
+  return await writeSmallAgent(join(root, name), {
+    "run.directory": "run",
+    "checkpoint.every_updates": 1,
+    ...keys,
+  });
 }
 
-/** Runs `svc train`, and kills it at the first event for which `isTheEnd` is true. */
-async function train(
-  config: string,
-  args: string[],
-  isTheEnd: (event: RunEvent) => boolean = () => false,
-): Promise<{ events: RunEvent[]; success: boolean }> {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", CLI, "train", config, "--json", ...args],
-    stdout: "piped",
-    stderr: "inherit",
-  }).spawn();
-  const events: RunEvent[] = [];
-  let rest = "";
-  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + text).split("\n");
-    rest = lines.pop()!;
-    for (const line of lines.filter((line) => line.startsWith("{"))) {
-      events.push(JSON.parse(line));
-      if (isTheEnd(events.at(-1)!)) child.kill("SIGKILL");
-    }
-  }
-  return { events, success: (await child.status).success };
-}
-
-/** Trajectories without the fields that depend on a clock. */
-async function trajectories(root: string): Promise<unknown[]> {
-  const text = await Deno.readTextFile(join(root, "run/trajectories/update_000003.jsonl"));
+/** Trajectories of an update without the fields that depend on a clock. */
+async function trajectories(root: string, update: number): Promise<unknown[]> {
+  const text = await Deno.readTextFile(join(root, `run/trajectories/update_00000${update}.jsonl`));
   return text.trimEnd().split("\n").map((line) =>
     JSON.parse(line, (key, value) => key === "time" || /_(ms|seconds)$/.test(key) ? 0 : value)
   );
 }
 
-gpuTest("kill -9 and --resume give the bytes of the uninterrupted run", async () => {
-  const root = await Deno.makeTempDir();
-  try {
-    const folder = async (name: string) => {
-      await Deno.mkdir(join(root, name));
-      return await writeConfig(join(root, name));
-    };
-    const whole = await train(await folder("whole"), []);
-    assert.ok(whole.success);
+/** Whether two runs of so many updates in the folders `whole` and `killed` left the same. */
+async function assertSame(root: string, updates: number): Promise<void> {
+  const [whole, killed] = [join(root, "whole"), join(root, "killed")];
+  const files = ["run/adapter.gguf", `run/checkpoints/update_00000${updates}/optimizer.safetensors`];
+  for (const file of files) {
+    const [a, b] = [await Deno.readFile(join(whole, file)), await Deno.readFile(join(killed, file))];
+    assert.ok(a.length > 0 && a.every((byte, i) => byte === b[i]) && a.length === b.length, file);
+  }
+  assert.deepEqual(await trajectories(killed, updates), await trajectories(whole, updates));
+  const log = (await Deno.readTextFile(join(killed, "run/events.jsonl"))).trimEnd().split("\n");
+  assert.deepEqual(log.map((line) => JSON.parse(line).seq), log.map((_, i) => i + 1));
+}
+
+const isUpdate = (number: number) => (event: RunEvent) => event.kind === "update" && event.update === number;
+
+gpuTest("kill -9 and --resume give the bytes of the uninterrupted run", () =>
+  withFolder(async (root) => {
+    const keys = { "training.lr": 3e-3, "agent.updates": 3, "agent.max_update_kl": 1e-4 };
+    const whole = await trainSmall(await configIn(root, "whole", keys));
+    assert.equal(whole.code, 0, whole.printed);
     // The bound shortens every step, and a checkpoint must include that.
     const scales = whole.events.flatMap((event) =>
       event.kind === "metrics" ? event.values["optimizer/step_scale"] ?? [] : []
     );
     assert.ok(scales.length === 3 && scales.every((scale) => 0 < scale && scale < 1), scales.join());
-    const config = await folder("killed");
+    const config = await configIn(root, "killed", keys), args = ["--resume"];
     // During the first update's episodes; then in the second update, before its checkpoint is complete.
-    const first = await train(config, [], (event) => event.kind === "state" && event.state === "running");
-    assert.ok(!first.success);
-    const second = await train(
-      config,
-      ["--resume"],
-      (event) => event.kind === "update" && event.update === 2,
-    );
-    assert.ok(!second.success);
-    const last = await train(config, ["--resume"]);
-    assert.ok(last.success);
-    const files = ["run/adapter.gguf", "run/checkpoints/update_000003/optimizer.safetensors"];
-    for (const file of files) {
-      const [a, b] = [
-        await Deno.readFile(join(root, "whole", file)),
-        await Deno.readFile(join(root, "killed", file)),
-      ];
-      assert.ok(a.length > 0 && a.every((byte, i) => byte === b[i]) && a.length === b.length, file);
-    }
-    assert.deepEqual(await trajectories(join(root, "killed")), await trajectories(join(root, "whole")));
-    const log = (await Deno.readTextFile(join(root, "killed/run/events.jsonl"))).trimEnd().split("\n");
-    assert.deepEqual(log.map((line) => JSON.parse(line).seq), log.map((_, i) => i + 1));
+    const killAt = (event: RunEvent) => event.kind === "state" && event.state === "running";
+    assert.notEqual((await trainSmall(config, { killAt })).code, 0);
+    assert.notEqual((await trainSmall(config, { args, killAt: isUpdate(2) })).code, 0);
+    const last = await trainSmall(config, { args });
+    assert.equal(last.code, 0, last.printed);
+    await assertSame(root, 3);
     const started = last.events.find((event) => event.kind === "state");
     assert.match(started!.checkpoint!, /^update_00000[12]$/);
-  } finally {
-    await Deno.remove(root, { recursive: true });
-  }
-});
+  }));
+
+gpuTest(
+  "a run that its own base model judges ends with the same bytes after kill -9 and --resume",
+  () =>
+    withFolder(async (root) => {
+      const keys = { ...JUDGED, "agent.judge.type": "local" };
+      const whole = await trainSmall(await configIn(root, "whole", keys));
+      assert.equal(whole.code, 0, whole.printed);
+      const config = await configIn(root, "killed", keys);
+      // As its first checkpoint is written.
+      assert.notEqual((await trainSmall(config, { killAt: isUpdate(1) })).code, 0);
+      const last = await trainSmall(config, { args: ["--resume"] });
+      assert.equal(last.code, 0, last.printed);
+      await assertSame(root, 2);
+    }),
+);

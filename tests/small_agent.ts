@@ -8,12 +8,7 @@ import { fixturePath } from "./fixture.ts";
 /** The program. */
 export const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
 
-/** Tasks that nothing verifies. Each has a `summary` command, whose output is the state that a judge sees. */
-export const JUDGED_TASKS = fileURLToPath(
-  new URL("../examples/tiny_agent_reward_tasks.jsonl", import.meta.url),
-);
-
-/** Keys by dotted name; undefined leaves one of {@link SHORT} out. */
+/** Keys by dotted name. */
 export type Keys = Readonly<Record<string, unknown>>;
 
 /** No limit of time, and every attempt counts: what a run does is a function of its seed. */
@@ -32,6 +27,19 @@ const SHORT: Keys = {
   "observe": {},
 };
 
+/** Of a run on tasks that nothing verifies. Each has a `summary` command, whose output is the state that a judge sees. */
+export const JUDGED: Keys = {
+  // The prompt of a judge in the base model takes about half of the model's context.
+  "training.ctx": 1024,
+  "training.lr": 3e-3,
+  "agent.scenarios": fileURLToPath(new URL("../examples/tiny_agent_reward_tasks.jsonl", import.meta.url)),
+  "agent.max_trajectory_tokens": 640,
+  "agent.max_turns": 3,
+  "agent.max_dropped_fraction": 1,
+  "agent.judge.rubric": "The file must be right.",
+  "agent.judge.timeout_secs": 3600,
+};
+
 /** Writes the configuration of a run of the tiny agent with these keys, in a folder of the algorithm's name. */
 export async function writeTiny(root: string, algorithm: string, keys: Keys): Promise<string> {
   const path = join(root, `${algorithm}.toml`);
@@ -41,9 +49,7 @@ export async function writeTiny(root: string, algorithm: string, keys: Keys): Pr
     "model.path": await fixturePath("models/tiny-agent-f16.gguf"),
     ...keys,
   };
-  const lines = Object.entries(all).flatMap(([key, value]) =>
-    value === undefined ? [] : [`${key} = ${JSON.stringify(value)}\n`]
-  );
+  const lines = Object.entries(all).map(([key, value]) => `${key} = ${JSON.stringify(value)}\n`);
   await Deno.writeTextFile(path, lines.join(""));
   return path;
 }

@@ -4,8 +4,6 @@
  */
 
 import assert from "node:assert/strict";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { TraceCollector } from "../agent/results/collect.ts";
 import { collectInWorkers } from "../cli/collect_attempts.ts";
 import { loadRunConfig } from "../config/check/load.ts";
@@ -14,10 +12,8 @@ import { readSftRows } from "../runs/algorithms/sft/sft_rows.ts";
 import { readEvents } from "../runs/record/event_log.ts";
 import { ofKind } from "../runs/run_fake.ts";
 import { loadModelParts } from "../runs/session/model_parts.ts";
-import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
-
-const CLI = fileURLToPath(new URL("../cli.ts", import.meta.url));
+import { CLI, type Keys, writeSmallAgent, writeTiny } from "./small_agent.ts";
 
 function start(args: readonly string[]): Deno.ChildProcess {
   return new Deno.Command(Deno.execPath(), {
@@ -33,43 +29,19 @@ async function svc(...args: string[]): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
-/** Writes a configuration of an algorithm with these further lines. */
-async function writeConfig(root: string, algorithm: string, lines: string): Promise<string> {
-  const path = join(root, `${algorithm}.toml`), model = await fixturePath("models/tiny-agent-f16.gguf");
-  const text = `
-run = { algorithm = "${algorithm}", directory = "${algorithm}", seed = 3 }
-model = { path = ${JSON.stringify(model)} }
-${lines}
-`;
-  await Deno.writeTextFile(path, text);
-  return path;
-}
+/** One update of agent_grpo. */
+const writeAgent = (root: string, more: Keys = {}) =>
+  writeSmallAgent(root, {
+    ...{ "run.seed": 3, "training.lr": 3e-3, "agent.updates": 1, "agent.group_size": 2 },
+    ...{ "agent.concurrent_rollouts": 8, ...more },
+  });
 
-async function writeAgent(root: string, more = ""): Promise<string> {
-  const scenarios = await fixturePath("models/tiny-agent/scenarios.train.jsonl");
-  return await writeConfig(
-    root,
-    "agent_grpo",
-    `
-training = { ctx = 640, lr = 3e-3 }
-${more}
-[agent]
-scenarios = ${JSON.stringify(scenarios)}
-updates = 1
-scenarios_per_update = 2
-group_size = 2
-max_new_tokens_per_turn = 48
-max_rollout_secs = 0
-truncation = "min_reward"
-concurrent_rollouts = 8
-[agent.environment]
-type = "local"
-allow_unsandboxed = true
-scenario_toolsets = ["files"]
-limits = { exec_timeout_secs = 3600 }
-`,
-  );
-}
+/** Training on the rows of a file. */
+const writeRows = (root: string, algorithm: string, { data, updates }: { data: string; updates: number }) =>
+  writeTiny(root, algorithm, {
+    ...{ "run.seed": 3, [`${algorithm}.data`]: data, "training.ctx": 640, "training.lr": 1e-3 },
+    ...{ "training.updates": updates, "training.batch_tokens": 1280 },
+  });
 
 const linesOf = async (path: string) => (await Deno.readTextFile(path)).trimEnd().split("\n");
 
@@ -91,13 +63,9 @@ gpuTest(
       await svc(...collected, "--out", `${root}/again.jsonl`);
       assert.deepEqual(await linesOf(`${root}/again.jsonl`), rows);
 
-      const sft = await writeConfig(
-        root,
-        "sft",
-        'sft = { data = "traces.jsonl" }\ntraining = { ctx = 640, lr = 1e-3, updates = 2, batch_tokens = 1280 }',
-      );
+      const sft = await writeRows(root, "sft", { data: "traces.jsonl", updates: 2 });
       await svc("train", sft);
-      const warm = await writeAgent(root, 'lora = { init_adapter = "sft/adapter.gguf" }');
+      const warm = await writeAgent(root, { "lora.init_adapter": "sft/adapter.gguf" });
       await svc("train", warm);
       const events = await Array.fromAsync(readEvents(`${root}/agent_grpo/events.jsonl`));
       assert.equal(ofKind(events, "end")[0]!.state, "completed");
@@ -108,11 +76,7 @@ gpuTest(
       assert.notEqual(logprob(events), logprob(cold));
 
       await svc(...collected, "--out", `${root}/pairs.jsonl`, "--pairs");
-      const preference = await writeConfig(
-        root,
-        "preference",
-        'preference = { data = "pairs.jsonl" }\ntraining = { ctx = 640, lr = 1e-3, updates = 1, batch_tokens = 1280 }',
-      );
+      const preference = await writeRows(root, "preference", { data: "pairs.jsonl", updates: 1 });
       await svc("train", preference);
       const [end] = ofKind(await Array.fromAsync(readEvents(`${root}/preference/events.jsonl`)), "end");
       assert.equal(end!.state, "completed");

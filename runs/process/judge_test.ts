@@ -64,55 +64,43 @@ Deno.test('a judge that breaks ends the run under judge_failure = "fail"', stric
   });
 });
 
+/** Fails a run in its second update and resumes it, with a file of judgements that changes between. */
+function resumedWithJudgements(
+  between: (cache_path: string, checkpoint: string) => Promise<void>,
+  after: string,
+): Promise<void> {
+  return withFolder(async (root) => {
+    const cache_path = join(root, "judgements.jsonl");
+    const change: TestRunOptions["change"] = ({ agent }) => {
+      const endpoint = { base_url: "http://x", model: "m", timeout_secs: 1 };
+      agent!.judge = { type: "ruler", ...endpoint, permute: true, cache_path };
+    };
+    await Deno.writeTextFile(cache_path, "kept\n");
+    const first = await startTestRun({ root, change, refuse: failAt("train_step", 2), newEngine });
+    assert.equal(await first.ended, "failed");
+    await between(cache_path, join(root, "runs/test/checkpoints/update_000001/judgements.jsonl"));
+    const run = await startTestRun({ root, change, newEngine, start: { mode: "resume" } });
+    assert.equal(await run.ended, "completed");
+    assert.equal(await Deno.readTextFile(cache_path), after);
+  });
+}
+
 Deno.test(
   "a checkpoint has the kept judgements, and a run resumed from it gets them back if they are gone",
   strict,
-  async () => {
-    await withFolder(async (root) => {
-      const cache_path = join(root, "judgements.jsonl");
-      const change: TestRunOptions["change"] = ({ agent }) => {
-        agent!.judge = {
-          type: "ruler",
-          base_url: "http://x",
-          model: "m",
-          timeout_secs: 1,
-          permute: true,
-          cache_path,
-        };
-      };
-      await Deno.writeTextFile(cache_path, "kept\n");
-      const first = await startTestRun({ root, change, refuse: failAt("train_step", 2), newEngine });
-      assert.equal(await first.ended, "failed");
-      const checkpoint = join(root, "runs/test/checkpoints/update_000001/judgements.jsonl");
+  () =>
+    resumedWithJudgements(async (cache_path, checkpoint) => {
       assert.equal(await Deno.readTextFile(checkpoint), "kept\n");
       await Deno.remove(cache_path);
-      const run = await startTestRun({ root, change, newEngine, start: { mode: "resume" } });
-      assert.equal(await run.ended, "completed");
-      assert.equal(await Deno.readTextFile(cache_path), "kept\n");
-    });
-  },
+    }, "kept\n"),
 );
 
-Deno.test("judgements that are there stay when a run is resumed", strict, async () => {
-  await withFolder(async (root) => {
-    const cache_path = join(root, "judgements.jsonl");
-    const change: TestRunOptions["change"] = ({ agent }) => {
-      agent!.judge = {
-        type: "ruler",
-        base_url: "http://x",
-        model: "m",
-        timeout_secs: 1,
-        permute: true,
-        cache_path,
-      };
-    };
-    await Deno.writeTextFile(cache_path, "kept\n");
-    await (await startTestRun({ root, change, refuse: failAt("train_step", 2), newEngine })).ended;
-    await Deno.writeTextFile(cache_path, "kept\nlater\n");
-    await (await startTestRun({ root, change, newEngine, start: { mode: "resume" } })).ended;
-    assert.equal(await Deno.readTextFile(cache_path), "kept\nlater\n");
-  });
-});
+Deno.test(
+  "judgements that are there stay when a run is resumed",
+  strict,
+  () =>
+    resumedWithJudgements((cache_path) => Deno.writeTextFile(cache_path, "kept\nlater\n"), "kept\nlater\n"),
+);
 
 Deno.test(
   "a run without an environment trains with a judge and the tools of another host",

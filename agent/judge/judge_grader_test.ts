@@ -3,12 +3,14 @@ import { join } from "node:path";
 import type { JudgeConfig } from "../../config/schema.ts";
 import {
   type Behaviour,
-  bombAnswer,
+  bomb,
+  CANARY,
   chatAnswer,
   type ChatServer,
-  drippingAnswer,
-  hanging,
+  dripping,
+  late,
   type ReceivedRequest,
+  refusing,
   WaitsClock,
   withChatServer,
 } from "../../core/chat_api/chat_server_fake.ts";
@@ -33,7 +35,6 @@ import { environmentGrader } from "../grading/environment_grader.ts";
 import { configuredJudge } from "./configured_judge.ts";
 import { judgeGrader } from "./judge_grader.ts";
 
-const CANARY = "sk-canary-0123456789abcdefghijklmnopqrstuvwxyz";
 const VARIABLE = "SVC_TEST_JUDGE_KEY";
 const TIMEOUT_SECS = 20;
 const never = new AbortController().signal;
@@ -273,8 +274,9 @@ for (const [what, answer, message] of BROKEN) {
     }));
 }
 
-const status = (code: number, headers: Record<string, string> = {}): Behaviour => () =>
-  Response.json({ error: { message: `no: ${CANARY}` } }, { status: code, headers });
+/** Refuses, and repeats the key. */
+const status = (code: number, headers: HeadersInit = {}) =>
+  refusing(code, { message: `no: ${CANARY}`, headers });
 
 const ENDPOINTS: [
   what: string,
@@ -289,22 +291,12 @@ const ENDPOINTS: [
     /status 429: no: \[key\], after 3/,
   ],
   ["is broken", () => status(500), 3, /status 500: no: \[key\], after 3 attempts$/],
-  [
-    "hangs",
-    (clock) => (_, signal) => (void clock.advance(20_000), hanging(signal)),
-    3,
-    /within 20 s, after 3/,
-  ],
-  [
-    "sends a byte a second",
-    (clock) => (_, signal) => drippingAnswer(clock, 20, signal),
-    3,
-    /no whole answer within 20 s, after 3/,
-  ],
+  ["hangs", late, 3, /within 20 s, after 3/],
+  ["sends a byte a second", dripping, 3, /no whole answer within 20 s, after 3/],
   ["refuses the key", () => status(401), 1, /it refuses the key \(status 401\)$/],
   ["answers with HTML", () => () => new Response("<html>"), 1, /a page of HTML/],
   ["answers with half of a JSON", () => () => new Response('{"choices":[{'), 1, /the answer is not JSON/],
-  ["answers with a bomb", () => () => bombAnswer(64 << 20), 1, /larger than 4194304 bytes/],
+  ["answers with a bomb", () => bomb, 1, /larger than 4194304 bytes/],
   [
     "redirects",
     () => () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } }),

@@ -9,17 +9,19 @@ import {
 } from "./chat_client.ts";
 import {
   type Behaviour,
-  bombAnswer,
+  bomb,
+  CANARY,
   chatAnswer,
   type ChatServer,
-  drippingAnswer,
+  dripping,
   hanging,
+  late,
+  refusing,
   WaitsClock,
   withChatServer,
 } from "./chat_server_fake.ts";
 import { MAX_RETRY_WAIT_MS } from "./retry.ts";
 
-const CANARY = "sk-canary-0123456789abcdefghijklmnopqrstuvwxyz";
 const TIMEOUT_MS = 20_000;
 const never = new AbortController().signal;
 const HELLO = { messages: [{ role: "user" as const, content: "hello" }] };
@@ -53,9 +55,6 @@ async function errorOf(client: ChatClient): Promise<string> {
   assert.ok(!shown.includes(CANARY) && !shown.includes(CANARY.slice(4, 16)), shown);
   return error.message.replace(/127\.0\.0\.1:\d+/g, "HOST");
 }
-
-const status = (code: number, headers: Record<string, string> = {}): Behaviour => () =>
-  Response.json({ error: { message: "busy" } }, { status: code, headers });
 
 Deno.test("a question has the model, the messages and the form of the answer; the key is a header alone", async () => {
   const schema = { type: "object" };
@@ -114,7 +113,7 @@ Deno.test("calls of tools, text in parts and unusual counts are read", async () 
 
 Deno.test("busy and broken endpoints are asked again after growing waits, and the number of attempts is bounded", async () => {
   for (const code of [408, 429, 500, 503]) {
-    await withClient([status(code)], async ({ client, received, clock }) => {
+    await withClient([refusing(code)], async ({ client, received, clock }) => {
       assert.equal(
         await errorOf(client),
         `Cannot ask the judge at http://HOST: it answers with status ${code}: busy, after 4 attempts`,
@@ -133,7 +132,7 @@ Deno.test("busy and broken endpoints are asked again after growing waits, and th
 Deno.test("the waits are a function of the seed and the question", async () => {
   const waits: number[][] = [];
   for (const seed of [1, 1, 2]) {
-    await withClient([status(500)], async ({ client, clock }) => {
+    await withClient([refusing(500)], async ({ client, clock }) => {
       await errorOf(client);
       waits.push(clock.waits);
     }, { seed });
@@ -159,7 +158,7 @@ Deno.test("Retry-After is followed as seconds and as a date, up to a limit", asy
     clock.jump(start + 5000 - clock.wall_ms());
     clock.waits.length = 0;
     await withClient(
-      [status(429, { "retry-after": retry_after }), () => chatAnswer("hi")],
+      [refusing(429, { headers: { "retry-after": retry_after } }), () => chatAnswer("hi")],
       async ({ client }) => {
         assert.equal((await client.ask(HELLO, never)).content, "hi");
       },
@@ -171,14 +170,7 @@ Deno.test("Retry-After is followed as seconds and as a date, up to a limit", asy
 
 Deno.test("an endpoint that hangs, or sends a byte a second, is left at the limit of an attempt", async () => {
   const clock = new WaitsClock(TIMEOUT_MS);
-  const ways: Behaviour[] = [
-    (_, signal) => {
-      void clock.advance(TIMEOUT_MS);
-      return hanging(signal);
-    },
-    (_, signal) => drippingAnswer(clock, TIMEOUT_MS / 1000, signal),
-  ];
-  for (const way of ways) {
+  for (const way of [late(clock), dripping(clock)]) {
     await withClient([way], async ({ client, received }) => {
       const started = clock.monotonic_ms();
       assert.equal(
@@ -205,7 +197,7 @@ Deno.test("answers that are no answer are errors at once", async () => {
       () => chatAnswer(null, { message: { tool_calls: [{ function: {} }] } }),
       /the answer has a call of another form$/,
     ],
-    [status(404), /it answers with status 404: busy$/],
+    [refusing(404), /it answers with status 404: busy$/],
     [() => new Response(null, { status: 400 }), /it answers with status 400$/],
   ];
   for (const [behave, message] of cases) {
@@ -233,7 +225,7 @@ Deno.test("a redirect is not followed", async () => {
 
 Deno.test("a large answer is cut off, also when it is small on the wire", async () => {
   const plain = () => new Response("x".repeat(MAX_ANSWER_BYTES + 1));
-  for (const large of [plain, () => bombAnswer(64 << 20)]) {
+  for (const large of [plain, bomb]) {
     await withClient([large], async ({ client, received }) => {
       assert.match(await errorOf(client), /: the answer is larger than 4194304 bytes$/);
       assert.equal(received.length, 1);

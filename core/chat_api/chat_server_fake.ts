@@ -2,6 +2,9 @@
 
 import { ManualClock } from "../clock_fake.ts";
 
+/** A key that must be seen nowhere but in the header of a request. */
+export const CANARY = "sk-canary-0123456789abcdefghijklmnopqrstuvwxyz";
+
 /** A request as the endpoint got it. */
 export interface ReceivedRequest {
   method: string;
@@ -57,8 +60,22 @@ export async function withChatServer(
 export const hanging = (signal: AbortSignal): Promise<Response> =>
   new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response()), { once: true }));
 
-/** An answer of which one byte comes each second, for so many seconds; then nothing more comes until the client leaves. */
-export function drippingAnswer(clock: ManualClock, seconds: number, signal: AbortSignal): Response {
+/** Answers with a status and a message. */
+export const refusing = (
+  status: number,
+  { message = "busy", headers = {} }: { message?: string; headers?: HeadersInit } = {},
+): Behaviour =>
+() => Response.json({ error: { message } }, { status, headers });
+
+/** Lets the time limit of the clock pass without an answer. */
+export const late = (clock: WaitsClock): Behaviour => (_, signal) => {
+  void clock.advance(clock.timeout_ms);
+  return hanging(signal);
+};
+
+/** Sends a byte each second up to the time limit of the clock; then nothing more until the client leaves. */
+export const dripping = (clock: WaitsClock): Behaviour => (_, signal) => {
+  let seconds = clock.timeout_ms / 1000;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       if (seconds-- === 0) {
@@ -70,10 +87,11 @@ export function drippingAnswer(clock: ManualClock, seconds: number, signal: Abor
     },
   }, { highWaterMark: 0 });
   return new Response(body, { headers: { "content-type": "application/json" } });
-}
+};
 
-/** An answer whose many bytes are few on the wire. */
-export async function bombAnswer(bytes: number): Promise<Response> {
+/** Answers with 64 MiB that are few bytes on the wire. */
+export const bomb: Behaviour = async () => {
+  let bytes = 64 << 20;
   const zeros = new ReadableStream<Uint8Array<ArrayBuffer>>({
     pull(controller) {
       const size = Math.min(bytes, 1 << 20);
@@ -86,7 +104,7 @@ export async function bombAnswer(bytes: number): Promise<Response> {
   return new Response(packed, {
     headers: { "content-type": "application/json", "content-encoding": "gzip" },
   });
-}
+};
 
 /**
  * A clock on which waits other than `timeout_ms` pass at once and are recorded. A limit of `timeout_ms` passes when the

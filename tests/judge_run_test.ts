@@ -2,9 +2,10 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { localSchema, longestAnswer } from "../agent/judge/local_judge.ts";
 import { readAnswer } from "../agent/judge/ruler_answer.ts";
-import { type Behaviour, chatAnswer, withChatServer } from "../core/chat_api/chat_server_fake.ts";
+import { type Behaviour, CANARY, chatAnswer, withChatServer } from "../core/chat_api/chat_server_fake.ts";
 import { Rng, rngKey } from "../core/random.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
@@ -15,9 +16,7 @@ import { walk, walkedVocabulary } from "../trainer/grammar/schema_walk_testing.t
 import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
 import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
-import { JUDGED, trainSmall, writeSmallAgent } from "./small_agent.ts";
-
-const CANARY = "sk-canary-0123456789abcdefghijklmnopqrstuvwxyz";
+import { CLI, JUDGED, trainSmall, writeSmallAgent } from "./small_agent.ts";
 
 const writeHosted = (root: string, base_url: string) =>
   writeSmallAgent(root, {
@@ -116,6 +115,28 @@ gpuTest(
       assert.deepEqual(metric(replayed.events, "judge/tokens"), tokens);
       const adapter = (name: string) => Deno.readFile(`${root}/${name}/adapter.gguf`);
       assert.deepEqual(await adapter("replayed"), await adapter("agent_grpo"));
+    }),
+);
+
+gpuTest(
+  "svc judge eval measures the base model of a configuration, and finds the same again",
+  () =>
+    withFolder(async (root) => {
+      const examples = fileURLToPath(new URL("../examples/", import.meta.url));
+      const [group] = (await Deno.readTextFile(`${examples}tiny_agent_judged.jsonl`)).split("\n");
+      await Deno.writeTextFile(`${root}/group.jsonl`, group!);
+      const evaluated = async () => {
+        const config = `${examples}tiny_agent_local_judge.toml`, fixtures = `${root}/group.jsonl`;
+        const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+          args: ["run", "-A", "--deny-net", CLI, "judge", "eval", config, "--fixtures", fixtures, "--json"],
+        }).output();
+        assert.equal(code, 0, new TextDecoder().decode(stderr));
+        return JSON.parse(new TextDecoder().decode(stdout));
+      };
+      const first = await evaluated(), { fixtures: [{ labels, scores }], failed, tokens } = first;
+      assert.deepEqual([failed, labels.length, scores.length], [[], 3, 2]);
+      assert.ok(tokens > 1000 && scores.flat().every((score: number) => score > 0 && score < 1));
+      assert.deepEqual(await evaluated(), first);
     }),
 );
 

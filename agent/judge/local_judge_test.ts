@@ -127,6 +127,11 @@ Deno.test("a text in an attempt does not become a control token", () => {
   assert.equal(JSON.parse(content).trajectories[0].messages[0].content, text);
 });
 
+/** Lets everything happen that waits for nothing else. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 50; i++) await Promise.resolve();
+}
+
 Deno.test("questions wait for each other, also for one that was given up", async () => {
   const answers: PromiseWithResolvers<JudgeReply>[] = [];
   const answer = () => {
@@ -137,9 +142,6 @@ Deno.test("questions wait for each other, also for one that was given up", async
   const judge = opened(byteModel({ answer })), stop = new AbortController();
   const reply = { text: "", is_cut_off: false, tokens: 1 };
   const given_up = judge.ask(QUESTION, stop.signal), waiting = judge.ask(QUESTION, OPEN);
-  const turns = async () => {
-    for (let i = 0; i < 50; i++) await Promise.resolve();
-  };
   await turns();
   stop.abort(new Error("stopped"));
   await assert.rejects(given_up, /the judge was cancelled/);
@@ -161,7 +163,8 @@ Deno.test("a question has a limit of time", async () => {
   const judge = new LocalJudge({ model, timeout_secs: 20, clock });
   const asked = judge.ask(QUESTION, OPEN);
   asked.catch(() => {});
-  while (clock.sleeping === 0) await Promise.resolve();
+  await turns();
+  assert.equal(clock.sleeping, 1);
   await clock.advance(20_000);
   await assert.rejects(asked, /the judge gave no answer within 20 s/);
   assert.equal(clock.sleeping, 0);

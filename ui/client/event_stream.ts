@@ -29,7 +29,8 @@ export interface FollowOptions {
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
 
-function waitFor(ms: number, signal: AbortSignal): Promise<void> {
+/** Waits, at most until the signal. */
+export function waitFor(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import type { Events, Run, RunHealth } from "../../api/types.ts";
 import type { Api } from "./api.ts";
-import { follow } from "./event_stream.ts";
+import { follow, waitFor } from "./event_stream.ts";
 
 type RunEvents = Events["stream_run_events"];
 /** An event of a run's log. */
@@ -12,6 +12,7 @@ export type RunEvent = RunEvents[keyof RunEvents];
 /** The values of a metric by optimiser step, oldest first. A value that is not finite is null and has its place. */
 export interface Series {
   updates: number[];
+  steps: number[];
   values: (number | null)[];
 }
 
@@ -30,6 +31,14 @@ const JOURNAL_KINDS: ReadonlySet<RunEvent["kind"]> = new Set([
 ]);
 /** Kinds after which the run itself is asked for again. */
 const CHANGING_KINDS: ReadonlySet<RunEvent["kind"]> = new Set(["state", "update", "end"]);
+
+/** How often the files of a viewed run are looked at. */
+const VIEW_MS = 5000;
+
+/** Whether the server is in view mode: it has the trajectories of a run, and neither its events nor its plan. */
+export function isViewed({ plan }: Run): boolean {
+  return plan === null;
+}
 
 /** Collects a run's events. Signals change once for many events: {@link flush}. */
 export class LiveRun {
@@ -65,6 +74,7 @@ export class LiveRun {
     };
     try {
       await this.refresh(abort);
+      if (isViewed(this.run.value!)) return await this.#loadMetrics(abort);
       await follow({
         signal: abort,
         open: (last_id, signal) =>
@@ -109,16 +119,41 @@ export class LiveRun {
     this.health.value = await this.#api.call("GET /v1/runs/{id}/health", { params, signal });
   }
 
-  #takeMetrics({ update, values }: RunEvents["metrics"]): void {
+  /** Takes the metrics of a run without a stream of events, and looks for new ones until the signal. */
+  async #loadMetrics(signal: AbortSignal): Promise<void> {
+    for (let since = 0; !signal.aborted; await waitFor(VIEW_MS, signal)) {
+      for (let is_more = true; is_more;) {
+        const query = { since };
+        const answer = await this.#api.call("GET /v1/runs/{id}/metrics", {
+          params: { id: this.#id },
+          query,
+          signal,
+        });
+        if (!("samples" in answer)) return;
+        for (const { update, step, name, value } of answer.samples) {
+          this.#takeMetrics({ update, step, values: { [name]: value } });
+        }
+        is_more = answer.next_since > since && answer.samples.length > 0;
+        this.#is_changed ||= is_more;
+        since = answer.next_since;
+      }
+      this.flush();
+      await this.refresh(signal);
+    }
+  }
+
+  #takeMetrics({ update, step, values }: Pick<RunEvents["metrics"], "update" | "step" | "values">): void {
     for (const [name, value] of Object.entries(values)) {
       let series = this.#series.get(name);
-      if (!series) this.#series.set(name, series = { updates: [], values: [] });
-      // After a resume updates are repeated; the later one counts.
-      while (series.updates.length > 0 && series.updates.at(-1)! > update) {
+      if (!series) this.#series.set(name, series = { updates: [], steps: [], values: [] });
+      // After a resume steps are repeated; the later one counts.
+      while (series.steps.length > 0 && series.steps.at(-1)! >= step) {
         series.updates.pop();
+        series.steps.pop();
         series.values.pop();
       }
       series.updates.push(update);
+      series.steps.push(step);
       series.values.push(value);
     }
   }

@@ -8,6 +8,11 @@ import { follow } from "./event_stream.ts";
 /** How often the progress of runs that train is asked for: the server's stream tells states only. */
 const PROGRESS_MS = 3000;
 
+/** View mode has one run and no stream. */
+function unlessMissing(error: unknown): void {
+  if (!(error instanceof ApiProblem && error.kind === "not-found")) throw error;
+}
+
 /** The newest runs first. */
 export class RunList {
   /** Null until the first answer. */
@@ -25,9 +30,8 @@ export class RunList {
   async follow(signal: AbortSignal): Promise<void> {
     const timer = setInterval(() => this.#refreshLive(signal), PROGRESS_MS);
     try {
-      // Events that come while the list is loaded are not lost: the stream is opened first, and they are states, not
-      // differences.
-      await Promise.all([this.#load(signal), this.#followEvents(signal)]);
+      // Events that come while the list is loaded are not lost: they name runs, which are asked for again.
+      await Promise.all([this.#load(signal), this.#followEvents(signal).catch(unlessMissing)]);
     } catch (error) {
       if (!signal.aborted) this.error.value = error;
     } finally {

@@ -4,7 +4,7 @@ import type { FunctionComponent } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
-import { LiveRun } from "../client/live_run.ts";
+import { isViewed, LiveRun } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
 import { durationText, numberText } from "../parts/format.ts";
 import { ProblemBox } from "../parts/problem.tsx";
@@ -16,6 +16,8 @@ import { RunControls } from "./run_controls.tsx";
 import { RunFiles } from "./run_files.tsx";
 import { HealthPanel } from "./run_health.tsx";
 import { RunJournal } from "./run_journal.tsx";
+import { TrajectoryGroupView } from "./trajectory_group.tsx";
+import { TrajectoryGroups, TrajectoryUpdates } from "./trajectory_updates.tsx";
 
 interface ViewProps {
   live: LiveRun;
@@ -29,9 +31,25 @@ const Overview: FunctionComponent<ViewProps> = ({ live }) => (
   </>
 );
 
-/** The views of a run, by the last segment of their address. */
-const VIEWS: Readonly<Record<string, { label: string; view: FunctionComponent<ViewProps> }>> = {
-  "": { label: "Charts", view: Overview },
+/** Updates, the groups of one, or the members of one, as the address says. */
+const Trajectories: FunctionComponent<ViewProps> = ({ run: { id, progress } }) => {
+  const [, , , update, group] = place.value.segments;
+  if (update === undefined) return <TrajectoryUpdates id={id} version={progress.update} />;
+  if (group === undefined) return <TrajectoryGroups id={id} update={update} />;
+  return <TrajectoryGroupView id={id} update={update} group={group} />;
+};
+
+interface View {
+  label: string;
+  view: FunctionComponent<ViewProps>;
+  /** Whether view mode has it too. */
+  in_view_mode?: true;
+}
+
+/** The views of a run, by the third segment of their address. */
+const VIEWS: Readonly<Record<string, View>> = {
+  "": { label: "Charts", view: Overview, in_view_mode: true },
+  trajectories: { label: "Trajectories", view: Trajectories, in_view_mode: true },
   journal: { label: "Journal", view: ({ live }) => <RunJournal live={live} /> },
   files: { label: "Checkpoints and files", view: ({ run }) => <RunFiles run={run} /> },
   config: { label: "Configuration", view: ({ run }) => <RunConfig run={run} /> },
@@ -91,9 +109,11 @@ export function RunPage() {
         <progress value={run.progress.update} max={run.progress.updates} aria-label="progress" />
       )}
       <Facts run={run} />
-      <RunControls run={run} onChange={refresh} />
+      {!isViewed(run) && <RunControls run={run} onChange={refresh} />}
       <nav class="tabs" aria-label="views of this run">
-        {Object.entries(VIEWS).map(([key, { label }]) => (
+        {Object.entries(VIEWS).filter(([, { in_view_mode }]) => in_view_mode || !isViewed(run)).map((
+          [key, { label }],
+        ) => (
           <a
             key={key}
             href={hrefOf(key === "" ? ["runs", id] : ["runs", id, key])}

@@ -6,8 +6,8 @@ Deno.test("sizes, numbers and times are read by people", () => {
   assert.deepEqual([0, 1023, 1536, 1.5 * 2 ** 30, 200 * 2 ** 20].map(bytesText), [
     ...["0 B", "1023 B", "1.5 KiB", "1.5 GiB", "200 MiB"],
   ]);
-  assert.deepEqual([0, 0.123456, 1234.5678, 12345.678, 1e-5, 3e8, null, NaN].map(numberText), [
-    ...["0", "0.1235", "1,235", "12,350", "1.00e-5", "3.00e+8", "–", "–"],
+  assert.deepEqual([0, -0.123456, 1234.5678, 12345.678, -1e-5, 3e8, null, NaN].map(numberText), [
+    ...["0", "−0.1235", "1,235", "12,350", "−1.00e-5", "3.00e+8", "–", "–"],
   ]);
   assert.deepEqual([0.4, 59.4, 60, 249, 3849, 97_200, null].map(durationText), [
     ...["0 s", "59 s", "1:00", "4:09", "1:04:09", "1 d 3 h", "–"],

@@ -48,6 +48,8 @@ export class McpServerHost implements ToolHostFactory {
   readonly #life = new AbortController();
   readonly #open = new Set<Session>();
   readonly #told = new Set<Misstep>();
+  /** Sessions whose failure was counted: all calls that wait in one fail with it. */
+  readonly #failed_sessions = new WeakSet<Session>();
   #tools: readonly OfferedTool[] = [];
   #shared: Promise<Session> | null = null;
   /** In a row. */
@@ -127,7 +129,7 @@ export class McpServerHost implements ToolHostFactory {
       this.#failures = 0;
       return answer(hideSecrets(resultText(outcome), this.#server.secrets));
     } catch (error) {
-      if (!signal.aborted) this.#failed(error);
+      if (!signal.aborted) this.#sessionFailed(session, error);
       throw this.#failure(`call ${JSON.stringify(name)} of`, error, "tool_failed");
     }
   }
@@ -150,7 +152,7 @@ export class McpServerHost implements ToolHostFactory {
     const known = this.#shared, shared = await known?.catch(() => null);
     if (shared && this.#shared === known && (!shared.is_open || shared.may_hang)) {
       this.#shared = null;
-      if (shared.is_open) this.#failed(new Error("it gave no answer in time"));
+      if (shared.is_open) this.#sessionFailed(shared, new Error("it gave no answer in time"));
       await shared.retire();
     }
     if (!this.#shared) {
@@ -188,6 +190,12 @@ export class McpServerHost implements ToolHostFactory {
   async #leave(session: Session): Promise<void> {
     await session.close();
     this.#open.delete(session);
+  }
+
+  #sessionFailed(session: Session, error: unknown): void {
+    if (this.#failed_sessions.has(session)) return;
+    this.#failed_sessions.add(session);
+    this.#failed(error);
   }
 
   #failed(error: unknown): void {

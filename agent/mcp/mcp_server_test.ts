@@ -186,6 +186,29 @@ hosted(
   },
 );
 
+hosted(
+  "a crash fails each call that waits, once, and is one failure of the server",
+  {},
+  async ({ host, pid, clock }) => {
+    const attempts = await Promise.all(Array.from({ length: 16 }, () => host.open(never)));
+    const ended = await Promise.allSettled(attempts.map((attempt, i) => {
+      const name = i < attempts.length - 1 ? "hang" : "crash";
+      return attempt.call({ id: "c", name, arguments: {} }, never);
+    }));
+    deepEqual(
+      ended.map((call) => call.status === "rejected" ? [call.reason.code, call.reason.details] : call.value),
+      attempts.map(() => ["tool_failed", { transient: true }]),
+    );
+    // One failure, and not 16: the server starts again, after the first wait. A call that is sent again would hang.
+    const [pids] = await Promise.all([
+      Promise.all(attempts.map(() => callOnce(host, "pid"))),
+      clock.wake(RESTART_DELAY_MS),
+    ]);
+    deepEqual(new Set(pids).size, 1);
+    ok(pids[0] !== pid && await isDead(pid) && !await isDead(pids[0]!));
+  },
+);
+
 Deno.test("a server that fails often in a row is not started again", strict, async () => {
   for (const required of [true, false]) {
     await using tested = testHost({ required });

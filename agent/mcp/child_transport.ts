@@ -1,5 +1,6 @@
 /** A local MCP server: a program that reads and writes messages as lines of JSON. */
 
+import { MAX_WHOLE_KEY_CHARS, type Redact, redactedHead } from "../../core/chat_api/redact.ts";
 import type { Clock } from "../../core/clock.ts";
 import { doing } from "../../core/errors.ts";
 import { isJsonObject } from "../../core/json.ts";
@@ -17,8 +18,8 @@ export const END_GRACE_MS = 500;
 /** How long to wait for the last output of a server that has ended. */
 const DRAIN_TIMEOUT_MS = 500;
 
-/** The kept end of what a server writes to its standard error. */
-export const MAX_STDERR_BYTES = 2048;
+/** The shown end of what a server writes to its standard error. */
+export const MAX_STDERR_CHARS = 2048;
 
 /** The most characters of a line in a message. */
 export const MAX_QUOTED_CHARS = 80;
@@ -32,6 +33,7 @@ export interface ChildOptions {
   workspaces?: string | undefined;
   clock: Clock;
   notice: Notice;
+  redact: Redact;
 }
 
 interface Running {
@@ -90,7 +92,7 @@ export class ChildTransport implements Transport {
       child,
       home,
       input: child.stdin.getWriter(),
-      stderr: new OutputTail(child.stderr, MAX_STDERR_BYTES),
+      stderr: new OutputTail(child.stderr, MAX_STDERR_CHARS + MAX_WHOLE_KEY_CHARS),
       output: this.#read(lines).finally(() => lines.cancel()),
       // A child that holds the pipes open would hide the end.
       ended: child.status.finally(() => killGroup(child.pid)),
@@ -154,7 +156,7 @@ export class ChildTransport implements Transport {
   }
 
   #tellOfNoise(line: string): void {
-    const quoted = JSON.stringify(line.slice(0, MAX_QUOTED_CHARS).toWellFormed());
+    const quoted = JSON.stringify(redactedHead(line, MAX_QUOTED_CHARS, this.#options.redact));
     this.#options.notice(
       "noise",
       `it wrote ${quoted} to its standard output, which is no message; further such lines are ignored silently`,
@@ -183,7 +185,7 @@ export class ChildTransport implements Transport {
       await removeFolder(home).catch(() => {});
     }
     const how = this.#refusal ?? (by_itself ? endingOf(status) : "closed its standard output");
-    const said = stderr.take();
+    const said = endOf(this.#options.redact(stderr.take()));
     // What a server says of a pipe that was closed in front of it explains nothing.
     this.#ending = said === "" || this.#refusal !== null ? how : `${how}: ${said}`;
   }
@@ -208,6 +210,11 @@ function messageOf(line: string): Message | null {
   } catch {
     return null;
   }
+}
+
+/** The end of a text that may be long. */
+function endOf(text: string): string {
+  return text.length <= MAX_STDERR_CHARS ? text : `…${text.slice(-MAX_STDERR_CHARS).toWellFormed()}`;
 }
 
 function endingOf({ signal, code }: Deno.CommandStatus): string {

@@ -2,6 +2,7 @@
 
 import type { ExpandedMcpServer } from "../../config/check/mcp_config.ts";
 import type { ToolCall, ToolFunction } from "../../core/chat.ts";
+import { type Redact, redactedHead, redactJson, redactorOf } from "../../core/chat_api/redact.ts";
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { inline } from "../../core/text.ts";
@@ -9,7 +10,7 @@ import { unlessAborted } from "../environment/unless_aborted.ts";
 import { type CallAnswer, shortName, type ToolHost, type ToolHostFactory } from "../tools/tool_host.ts";
 import { resultText } from "./call_result.ts";
 import { type OfferedTool, offeredTools } from "./offered_tools.ts";
-import { hideSecrets } from "./secrets.ts";
+import type { ListedTool } from "./sdk.ts";
 import { Session } from "./session.ts";
 import type { Misstep, Notice } from "./transport.ts";
 
@@ -45,6 +46,7 @@ export class McpServerHost implements ToolHostFactory {
   readonly prefix: string;
   readonly #server: ExpandedMcpServer;
   readonly #options: McpHostOptions;
+  readonly #redact: Redact;
   readonly #life = new AbortController();
   readonly #open = new Set<Session>();
   readonly #told = new Set<Misstep>();
@@ -59,6 +61,7 @@ export class McpServerHost implements ToolHostFactory {
   constructor(server: ExpandedMcpServer, options: McpHostOptions) {
     this.#server = server;
     this.#options = options;
+    this.#redact = redactorOf(server.secrets);
     this.name = `the MCP server ${JSON.stringify(server.name)}`;
     this.prefix = shortName(server.name);
   }
@@ -67,7 +70,8 @@ export class McpServerHost implements ToolHostFactory {
     try {
       const session = await this.#session(signal);
       try {
-        this.#tools = offeredTools(await session.list(signal), this.#server);
+        const listed = redactJson(await session.list(signal), this.#redact) as ListedTool[];
+        this.#tools = offeredTools(listed, this.#server);
       } finally {
         if (!this.#server.stateless) await this.#leave(session);
       }
@@ -127,7 +131,7 @@ export class McpServerHost implements ToolHostFactory {
     try {
       const outcome = await session.call({ name: offered.name, arguments: args }, signal);
       this.#failures = 0;
-      return answer(hideSecrets(resultText(outcome), this.#server.secrets));
+      return answer(resultText(outcome, this.#redact));
     } catch (error) {
       if (!signal.aborted) this.#sessionFailed(session, error);
       throw this.#failure(`call ${JSON.stringify(name)} of`, error, "tool_failed");
@@ -173,9 +177,9 @@ export class McpServerHost implements ToolHostFactory {
       throw new Error(`it failed ${MAX_FAILURES} times in a row, at last: ${this.#last_reason}`);
     }
     if (this.#failures > 0) await clock.sleep(RESTART_DELAY_MS * 2 ** (this.#failures - 1), ended);
-    const notice: Notice = (about, text) => this.#tell(about, text);
+    const notice: Notice = (about, text) => this.#tell(about, text), redact = this.#redact;
     try {
-      const session = await Session.open(this.#server, { clock, workspaces, notice }, ended);
+      const session = await Session.open(this.#server, { clock, workspaces, notice, redact }, ended);
       for (const old of this.#open) if (old.is_closed) this.#open.delete(old);
       this.#open.add(session);
       // The host may have closed meanwhile.
@@ -205,8 +209,8 @@ export class McpServerHost implements ToolHostFactory {
 
   #reasonOf(error: unknown): string {
     const text = error instanceof Error ? error.message : String(error);
-    const shown = inline(hideSecrets(text, this.#server.secrets));
-    return shown.length > MAX_REASON_CHARS ? `${shown.slice(0, MAX_REASON_CHARS).toWellFormed()}…` : shown;
+    const shown = inline(redactedHead(text, MAX_REASON_CHARS, this.#redact));
+    return text.length > MAX_REASON_CHARS ? `${shown}…` : shown;
   }
 
   #failure(what: string, error: unknown, code: "environment_failed" | "tool_failed" = "environment_failed") {
@@ -223,7 +227,7 @@ export class McpServerHost implements ToolHostFactory {
   #tell(about: Misstep, text: string): void {
     if (this.#told.has(about)) return;
     this.#told.add(about);
-    this.#options.report(`${this.name}: ${inline(hideSecrets(text, this.#server.secrets))}`);
+    this.#options.report(`${this.name}: ${inline(this.#redact(text))}`);
   }
 }
 

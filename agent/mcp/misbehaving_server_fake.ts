@@ -5,6 +5,8 @@
 
 const [mode = "well"] = Deno.args;
 const encoder = new TextEncoder();
+/** A secret that the server gives away. */
+const KEY = Deno.env.get("TOKEN") ?? "";
 
 /** Writes all bytes before it returns. */
 function write(text: string): void {
@@ -87,6 +89,27 @@ const TOOLS: Record<string, () => object | null> = {
     send({ method: "notifications/tools/list_changed" });
     return text("changed");
   },
+  leak_result: () => text("x".repeat(32_750) + KEY),
+  leak_error: () => ({ ...text(`bad key ${KEY}`), isError: true }),
+  leak_structured: () => ({ content: [], structuredContent: { [KEY]: [KEY] } }),
+  leak_name: () => ({ content: [{ type: "resource_link", name: "b", uri: "x".repeat(185) + KEY }] }),
+  leak_id: () => {
+    send({ id: "x".repeat(80) + KEY, result: text("for nobody") });
+    return text("right");
+  },
+  leak_noise: () => {
+    write("x".repeat(65) + KEY.slice(0, 20));
+    write(`${KEY.slice(20)}\n`);
+    return text("right");
+  },
+  /** Answered as a refusal. */
+  leak_refusal: () => null,
+  leak_crash: () => {
+    const said = encoder.encode("x".repeat(10) + KEY + "x".repeat(2030)), cut = 30;
+    Deno.stderr.writeSync(said.subarray(0, cut));
+    Deno.stderr.writeSync(said.subarray(cut));
+    Deno.exit(3);
+  },
   deep: () => JSON.parse(`{"content":[],"structuredContent":${"[".repeat(2000)}${"]".repeat(2000)}}`),
 };
 
@@ -98,6 +121,9 @@ function listed(): string {
   if (schema) tools.push(`{"name":"bomb","inputSchema":${schema}}`);
   while (mode.startsWith("list_of_") && tools.length < Number(mode.slice(8))) {
     tools.push(`{"name":"t${tools.length}","inputSchema":{"type":"object"}}`);
+  }
+  if (mode === "leak_list") {
+    tools.push(`{"name":"leak","description":"${KEY}","inputSchema":{"type":"object","title":"${KEY}"}}`);
   }
   if (mode === "same_name") tools.push('{"name":"say","inputSchema":{"type":"object"}}');
   if (mode === "odd_names") {
@@ -118,12 +144,15 @@ function answer({ id, method, params }: { id?: number; method: string; params: {
   }
   if (method === "tools/list") {
     if (mode === "endless_list") return send({ id, result: { tools: [], nextCursor: "more" } });
+    const message = "x".repeat(980) + KEY;
+    if (mode === "leak_refuse_list") return send({ id, error: { code: -32603, message } });
     if (mode === "refuse_list") return send({ id, error: { code: -32603, message: "no tools today" } });
     if (mode === "refuse_at_length") return send({ id, error: { code: -32603, message: "x".repeat(2000) } });
     return write(`{"jsonrpc":"2.0","id":${id},"result":${listed()}}\n`);
   }
   if (method !== "tools/call") return send({ id, error: { code: -32601, message: "no such method" } });
   if (params.name === "missing") return send({ id, error: { code: -32602, message: "no such tool" } });
+  if (params.name === "leak_refusal") return send({ id, error: { code: -32602, message: `no ${KEY}` } });
   const result = (TOOLS[params.name] ?? TOOLS.say!)();
   if (result) send({ id, result });
   if (params.name === "twice") send({ id, result: text("again") });

@@ -1,6 +1,7 @@
 /** One session with an MCP server: a process of its own, or a session of the streamable HTTP transport. */
 
 import type { ExpandedMcpServer } from "../../config/check/mcp_config.ts";
+import type { Redact } from "../../core/chat_api/redact.ts";
 import type { Clock } from "../../core/clock.ts";
 import { unlessAborted } from "../environment/unless_aborted.ts";
 import { ChildTransport } from "./child_transport.ts";
@@ -19,6 +20,8 @@ export interface SessionOptions {
   workspaces?: string | undefined;
   clock: Clock;
   notice: Notice;
+  /** Keeps secrets out of what is quoted of the server. */
+  redact: Redact;
 }
 
 /** What a transport needs besides carrying messages. */
@@ -44,9 +47,9 @@ export class Session {
   /** A call was given up, and no answer came since. */
   #is_silent = false;
 
-  private constructor(line: Line, { clock, notice }: SessionOptions) {
+  private constructor(line: Line, { clock, notice, redact }: SessionOptions) {
     this.#line = line;
-    this.#guard = new GuardedTransport(line.transport, notice);
+    this.#guard = new GuardedTransport(line.transport, { notice, redact });
     this.#clock = clock;
   }
 

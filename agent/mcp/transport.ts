@@ -1,5 +1,6 @@
 /** What carries the messages of one session with an MCP server, and the guard that every one of them passes. */
 
+import { type Redact, redactedHead } from "../../core/chat_api/redact.ts";
 import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json.ts";
 
 /** A JSON-RPC message. Nothing else of it is known. */
@@ -29,6 +30,9 @@ export type Notice = (about: Misstep, text: string) => void;
 /** In the `data` of an error that the guard puts in place of an answer. */
 export const LOST = "svc: the answer was lost";
 
+/** The most characters of an answer's id in a message. */
+const MAX_QUOTED_CHARS = 100;
+
 const isId = (id: unknown) => typeof id === "number" || typeof id === "string";
 
 /**
@@ -41,13 +45,15 @@ export class GuardedTransport implements Transport {
   onerror?: (error: Error) => void;
   readonly #inner: Transport;
   readonly #notice: Notice;
+  readonly #redact: Redact;
   readonly #open = new Set<unknown>();
   /** The answers that were passed on. */
   #answers = 0;
 
-  constructor(inner: Transport, notice: Notice) {
+  constructor(inner: Transport, { notice, redact }: { notice: Notice; redact: Redact }) {
     this.#inner = inner;
     this.#notice = notice;
+    this.#redact = redact;
     inner.onmessage = (message: Message) => this.#receive(message);
     inner.onclose = () => this.onclose?.();
     inner.onerror = (error) => this.onerror?.(error);
@@ -91,7 +97,7 @@ export class GuardedTransport implements Transport {
     const { id, method } = message;
     if (typeof method === "string") return this.#pass(message);
     if (!this.#open.delete(id)) {
-      const which = JSON.stringify(id)?.slice(0, 100);
+      const which = redactedHead(String(JSON.stringify(id)), MAX_QUOTED_CHARS, this.#redact);
       return this.#notice("answers", `it answered the request ${which}, which is not open`);
     }
     this.#answers++;

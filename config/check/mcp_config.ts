@@ -152,7 +152,10 @@ export function mcpVariables(server: McpServer): string[] {
   return textsOf(server).flatMap(([, text]) => [...text.matchAll(VARIABLE)].map(([, name]) => name!));
 }
 
-/** A server whose texts are final, and the values that nobody may see: of headers, and of variables except paths. */
+/**
+ * A server whose texts are final, and the values that nobody may see: those of headers, those of variables except paths,
+ * and the password of the address.
+ */
 export interface ExpandedMcpServer extends McpServer {
   secrets: string[];
 }
@@ -166,7 +169,7 @@ export function expandMcpServer(
   server: McpServer,
   variable: (name: string) => string | undefined,
 ): ExpandedMcpServer {
-  const secrets = new Set(Object.values(server.headers ?? {}));
+  const secrets = new Set<string>();
   const place = server.file ?? "agent.mcp_servers";
   const texts = textsOf(server).map(([key, given]) => {
     const value = given.replace(VARIABLE, (_, name: string, fallback?: string) => {
@@ -193,6 +196,7 @@ export function expandMcpServer(
     return Object.fromEntries(table.map(([name, given]) => [name, of(`${key}.${name}`, given)]));
   };
   const { command, url, cwd } = server;
+  if (url !== undefined) { for (const secret of credentialsOf(of("url", url))) secrets.add(secret); }
   const expanded = {
     ...server,
     ...(command && { command: command.map((text, i) => of(i === 0 ? "command" : `args.${i - 1}`, text)) }),
@@ -201,6 +205,23 @@ export function expandMcpServer(
     ...{ env: tableOf("env"), headers: tableOf("headers") },
   };
   return { ...expanded, secrets: [...secrets] };
+}
+
+/** The password of an address, and the forms in which a server gets it and could repeat it. */
+function credentialsOf(address: string): string[] {
+  const { username = "", password = "" } = URL.parse(address) ?? {};
+  if (password === "") return [];
+  const [user, secret] = [username, password].map(unescaped);
+  return [password, secret!, new TextEncoder().encode(`${user}:${secret}`).toBase64()];
+}
+
+/** A part of an address; as it is where `%` is no escape in it. */
+function unescaped(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function checkedUrl(url: string, { file, key }: McpServer): string {

@@ -105,6 +105,9 @@ Deno.test("variables are replaced by their values or defaults, and secrets are k
   const { url, headers, secrets: all } = expandMcpServer(header, (name) => ({ BIN: "x", KEY: "k" })[name]);
   deepEqual([url, headers], ["http://x/", { Authorization: "Bearer k" }]);
   deepEqual(all.includes("Bearer k"), true);
+  const address = { ...server, command: undefined, env: {}, url: "http://me:s%20${KEY}@h/" };
+  const { secrets: of_address } = expandMcpServer(address, () => "canary-1");
+  deepEqual(of_address, ["canary-1", "s%20canary-1", "s canary-1", btoa("me:s canary-1")]);
 });
 
 Deno.test("in a run's own configuration only env and headers are expanded", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { chatCompletionsUrl, endpointHost, readKey } from "./endpoint.ts";
-import { redactorOf } from "./redact.ts";
+import { redactedHead, redactorOf } from "./redact.ts";
 
 const ABOUT = { what: "the judge", setting: "agent.judge.api_key_env" };
 const VARIABLE = "SVC_TEST_CHAT_KEY";
@@ -62,4 +62,16 @@ Deno.test("a key and long parts of it are hidden, and placeholders are not", () 
   for (const [text, hidden] of cases) assert.equal(redact(text), hidden);
   assert.equal(redactorOf("none")("none"), "none");
   assert.equal(redactorOf(null)("text"), "text");
+});
+
+Deno.test("several keys are hidden, short ones as a whole, and before a text is cut", () => {
+  const redact = redactorOf(["0123456789", "abcdef", "short", "0123456789abcdefgh"]);
+  const cases: [string, string][] = [
+    ["0123456789 abcdef short", "[key] [key] short"],
+    ["789abcdefgh", "[key]"],
+    ["bcdef", "bcdef"],
+  ];
+  for (const [text, hidden] of cases) assert.equal(redact(text), hidden);
+  assert.equal(redactedHead("the key 0123456789 and more", 12, redact), "the key [key");
+  assert.equal(redactedHead("the key 0123456789", 30, redact), "the key [key]");
 });

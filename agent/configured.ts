@@ -208,6 +208,7 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
     open: (section, { clock }) =>
       httpEnvironments({
         base_url: addressOf(section),
+        api_key_env: section.api_key_env,
         limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
         clock,
       }),
@@ -222,10 +223,13 @@ function addressOf({ base_url }: EnvironmentConfig): string {
   return base_url;
 }
 
-/** Connections to the environment's server, and to nothing else. */
+/** Connections to the environment's server, its key, and nothing else. */
 function serverNeeds(section: EnvironmentConfig): PermissionNeeds {
-  const { hostname, port, protocol } = new URL(addressOf(section));
-  return { net: [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`] };
+  const { api_key_env } = section;
+  return {
+    net: [endpointHost(addressOf(section))],
+    ...(api_key_env !== undefined && { env: [api_key_env] }),
+  };
 }
 
 function environmentOf({ type }: EnvironmentConfig): BuiltEnvironment {

@@ -57,11 +57,11 @@ Deno.test("a world that runs programs may run them, read everything, and write i
   ]);
 });
 
-Deno.test("a world with an environment server may connect to it, and nothing else", () => {
+Deno.test("a world with an environment server may connect to it and read its key, and nothing else", () => {
   const addresses = {
     "http://127.0.0.1:8000/a": "127.0.0.1:8000",
     "http://env.example": "env.example:80",
-    "https://me:secret@env.example/": "env.example:443",
+    "https://env.example/": "env.example:443",
     "http://[::1]:7": "[::1]:7",
   };
   for (const [base_url, host] of Object.entries(addresses)) {
@@ -69,6 +69,13 @@ Deno.test("a world with an environment server may connect to it, and nothing els
     assert.deepEqual(worldPermissions({ agent }, { workspaces: "/w" }), [{ net: [host] }]);
     assert.deepEqual(listingPermissions({ agent }), [{ net: [host] }]);
   }
+  const keyed = { ...environmentOf("http"), base_url: "http://[::1]:7", api_key_env: "SVC_KEY" };
+  const agent = { environment: keyed } as unknown as AgentConfig;
+  assert.deepEqual(worldPermissions({ agent }, { workspaces: "/w" }), [{
+    net: ["[::1]:7"],
+    env: ["SVC_KEY"],
+  }]);
+  assert.deepEqual(listingPermissions({ agent }), [{ net: ["[::1]:7"], env: ["SVC_KEY"] }]);
 });
 
 Deno.test("a judge may reach its endpoint, read its key's variable and keep its judgements, and nothing else", () => {

@@ -2,6 +2,7 @@
 
 import { isLeftOut } from "../core/version.ts";
 import type { EnvironmentConfig } from "./schema.ts";
+import { valueAt } from "./text/toml_tree.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "./sections/environment.ts";
 
 /** A broken rule at a key of the environment. */
@@ -60,28 +61,30 @@ const KINDS = {
   },
   http: {
     missing_part: null,
-    keys: ["base_url"],
+    keys: ["base_url", "api_key_env"],
     has_own_tools: true,
     programs: [],
     feature: null,
-    problem: ({ base_url, tools, scenario_toolsets }) => {
+    problem: ({ base_url }) => {
       if (base_url === undefined) {
         return { key: "base_url", message: "is missing: where the server is", missing: true };
       }
-      const wrong = addressProblem(base_url);
-      if (wrong !== null) return { key: "base_url", message: wrong };
-      const message = 'has no meaning with type "http": the server says which tools it has';
-      if (tools.default !== undefined) return { key: "tools.default", message };
-      return scenario_toolsets.length > 0 ? { key: "scenario_toolsets", message } : null;
+      return addressProblem(base_url);
     },
   },
 } satisfies Record<EnvironmentType, EnvironmentKind>;
 
 /** What is wrong with the address of an environment server; null: nothing. Routes follow its path. */
-function addressProblem(base_url: string): string | null {
-  const url = URL.parse(base_url);
-  if (!url || !/^([\w.-]+|\[[\da-f:.]+\])$/i.test(url.hostname)) return "must be an http or https address";
-  return url.search === "" && url.hash === "" ? null : "must have no query and no fragment";
+function addressProblem(base_url: string): EnvironmentProblem | null {
+  const url = URL.parse(base_url), key = "base_url";
+  if (!url || !/^([\w.-]+|\[[\da-f:.]+\])$/i.test(url.hostname)) {
+    return { key, message: "must be an http or https address" };
+  }
+  if (url.username !== "" || url.password !== "") {
+    const hint = "name the environment variable of a key in api_key_env";
+    return { key, message: "must have no user name or password", hint };
+  }
+  return url.search === "" && url.hash === "" ? null : { key, message: "must have no query and no fragment" };
 }
 
 /** All types of environments. */
@@ -105,5 +108,35 @@ export function environmentProblems(environment: EnvironmentConfig): Environment
     return [{ key: "type", message: `is missing: ${others.reverse().join(", ")} or ${last}`, missing: true }];
   }
   const problem = ENVIRONMENT_KINDS[type].problem(environment);
-  return problem ? [problem] : [];
+  return [...problem ? [problem] : [], ...meaninglessKeys(environment, type)];
+}
+
+/** Keys of types whose tools run in a sandbox, and not on a server that has its own. */
+const SANDBOX_KEYS = ["protect", "tools.default", "scenario_toolsets", "toolsets"];
+
+/** Keys that are given and mean nothing for the type. Those of a part that this build lacks are refused without it. */
+function meaninglessKeys(environment: EnvironmentConfig, type: EnvironmentType): EnvironmentProblem[] {
+  const { has_own_tools } = ENVIRONMENT_KINDS[type];
+  const others = ENVIRONMENT_TYPES.filter((name) =>
+    name !== type && missingPart(ENVIRONMENT_KINDS[name]) === null
+  );
+  return [
+    ...others.flatMap((name) =>
+      ENVIRONMENT_KINDS[name].keys.map((key) => ({ key, hint: `remove it, or set type = "${name}"` }))
+    ),
+    ...has_own_tools
+      ? SANDBOX_KEYS.map((key) => ({
+        key,
+        hint: "remove it: the server has its own tools and grades by itself",
+      }))
+      : [],
+  ].filter(({ key }) => isGiven(valueAt(environment, key.split(".")))).map(({ key, hint }) => ({
+    ...{ key, message: `has no meaning with type "${type}"`, hint },
+  }));
+}
+
+/** Whether a value is more than a default that does nothing. */
+function isGiven(value: unknown): boolean {
+  if (value === undefined || value === false) return false;
+  return value === null || typeof value !== "object" || Object.keys(value).length > 0;
 }

@@ -14,6 +14,8 @@ import { unlessAborted } from "./unless_aborted.ts";
 export interface HttpEnvironmentOptions {
   /** The server's address; routes follow its path. */
   base_url: string;
+  /** The environment variable with the server's key, a bearer token; absent: no key is sent. */
+  api_key_env?: string | undefined;
   limits: { exec_timeout_secs: number };
   clock: Clock;
 }

@@ -13,8 +13,9 @@ export const MAX_ANSWER_BYTES = 1 << 20;
 /** A request. */
 export interface Exchange {
   method: "GET" | "POST";
-  /** May have a user and a password, which are sent as Basic authentication. */
   url: URL;
+  /** Sent as a bearer token; null: none. */
+  key: string | null;
   /** Sent as JSON; absent: no body. */
   body?: unknown;
 }
@@ -42,7 +43,7 @@ export class ExchangeFailure extends Error {
  * @throws {ExchangeFailure} Without an answer; the signal's reason when it aborts.
  */
 export async function exchange(
-  { method, url, body }: Exchange,
+  { method, url, key, body }: Exchange,
   signal: AbortSignal,
 ): Promise<ExchangeAnswer> {
   signal.throwIfAborted();
@@ -50,6 +51,7 @@ export async function exchange(
   const headers = {
     "accept": "application/json",
     "accept-encoding": "identity",
+    ...(key !== null && { authorization: `Bearer ${key}` }),
     ...(text && { "content-type": "application/json", "content-length": text.length }),
   };
   try {

@@ -1,9 +1,11 @@
 /** The routes of an environment server: time limits, repeats where they are safe, and checked answers. */
 
 import type { ToolCall, ToolFunction } from "../../core/chat.ts";
+import { readKey } from "../../core/chat_api/endpoint.ts";
+import { type Redact, redactedHead, redactJson, redactorOf } from "../../core/chat_api/redact.ts";
 import type { Clock } from "../../core/clock.ts";
-import { ServiceError } from "../../core/errors.ts";
-import { parseJson } from "../../core/json.ts";
+import { ServiceError, withDetails } from "../../core/errors.ts";
+import { isJsonObject, parseJson } from "../../core/json.ts";
 import { inline } from "../../core/text.ts";
 import {
   AnswerProblem,
@@ -29,15 +31,20 @@ export const LATE_RESET_MS = 30_000;
 /** The time that the server has to close an environment. */
 export const CLOSE_LIMIT_MS = 10_000;
 
-/** The most characters of an answer in an error. */
-export const QUOTED_CHARS = 400;
+/** The most characters of an answer in an error, and of its content type. */
+export const QUOTED_CHARS = 400, QUOTED_TYPE_CHARS = 100;
+
+/** How errors about the server's key name it. */
+const SERVER_KEY = { what: "the environment server", setting: "agent.environment.api_key_env" } as const;
 
 /** Statuses of a server that may answer the same request later. */
 const UNAVAILABLE = [429, 502, 503, 504];
 
 export interface EnvironmentServerOptions {
-  /** May have a path, which is before all routes, and a user and password. */
+  /** May have a path, which is before all routes. */
   base_url: string;
+  /** The environment variable with the server's key; absent: no key is sent. */
+  api_key_env?: string | undefined;
   /** The limit of a request. */
   timeout_ms: number;
   clock: Clock;
@@ -55,10 +62,17 @@ interface ServerRequest {
   repeat: "always" | "not_sent" | "never";
 }
 
-/** An environment server. Its failures are `environment_failed`, with `details.transient`: another run may not have them. */
+/**
+ * An environment server. Its failures are `environment_failed`, with `details.transient`: another run may not have them.
+ * Its key is read from the environment with the first request (`config_invalid` without one), and is in no error and no
+ * answer.
+ */
 export class EnvironmentServer {
   readonly #options: EnvironmentServerOptions;
   readonly #base: URL;
+  /** Null before the first request. */
+  #access: { key: string | null; redact: Redact } | null = null;
+  readonly #redact: Redact = (text) => this.#access?.redact(text) ?? text;
   /** The environments that were made and not yet closed, by id, each with its closing once that has begun. */
   readonly #live = new Map<string, Promise<void> | null>();
   /** Aborts when nobody waits any longer. */
@@ -76,11 +90,7 @@ export class EnvironmentServer {
     const { signal } = this.#life;
     const { timeout_ms: limit_ms } = this.#options;
     const request = { method: "GET", route: "/tools", limit_ms, repeat: "always" } as const;
-    return this.#checked(
-      request,
-      toolsAnswer,
-      jsonOf(await this.#send(request, signal), this.#refuse(request)),
-    );
+    return this.#checked(request, toolsAnswer, await this.#json(request, signal));
   }
 
   /**
@@ -108,11 +118,7 @@ export class EnvironmentServer {
     const { id, name, arguments: given } = call;
     const body = { env_id, call: { id, name, arguments: given } };
     const request = { method: "POST", route: "/step", body, limit_ms, repeat: "never" } as const;
-    return this.#checked(
-      request,
-      stepAnswer,
-      jsonOf(await this.#send(request, signal), this.#refuse(request)),
-    );
+    return this.#checked(request, stepAnswer, await this.#json(request, signal));
   }
 
   /** The final state; null: the server has none. @throws {ServiceError} `environment_failed`; the signal's reason. */
@@ -121,7 +127,7 @@ export class EnvironmentServer {
     const path = `/state/${encodeURIComponent(env_id)}`;
     const request = { method: "GET", route: "/state", path, limit_ms, repeat: "always" } as const;
     const answer = await this.#send(request, signal);
-    return answer.status === 404 ? null : jsonOf(answer, this.#refuse(request));
+    return answer.status === 404 ? null : this.#shown(this.#jsonOf(request, answer));
   }
 
   /** Never throws: an environment that the server cannot close is its own. A second call does nothing. */
@@ -152,7 +158,7 @@ export class EnvironmentServer {
   }
 
   async #make(request: ServerRequest): Promise<ResetAnswer> {
-    const value = jsonOf(await this.#send(request, this.#life.signal), this.#refuse(request));
+    const value = this.#jsonOf(request, await this.#send(request, this.#life.signal));
     const env_id = madeEnvironment(value);
     if (env_id !== null) {
       if (this.#live.has(env_id)) {
@@ -164,11 +170,34 @@ export class EnvironmentServer {
       this.#live.set(env_id, null);
     }
     try {
-      return this.#checked(request, resetAnswer, value);
+      // The server must find its own id again.
+      const shown = isJsonObject(value) ? { ...value, observation: this.#shown(value.observation) } : value;
+      return this.#checked(request, resetAnswer, shown);
     } catch (error) {
       if (env_id !== null) void this.close(env_id);
       throw error;
     }
+  }
+
+  /** The JSON of the answer to a request, without the key. */
+  async #json(request: ServerRequest, signal: AbortSignal): Promise<unknown> {
+    return this.#shown(this.#jsonOf(request, await this.#send(request, signal)));
+  }
+
+  /** A value of an answer without the key: trajectories have what the server answers. */
+  #shown(value: unknown): unknown {
+    return redactJson(value, this.#redact);
+  }
+
+  async #key(): Promise<string | null> {
+    this.#access ??= await withDetails(
+      { config_key: SERVER_KEY.setting },
+      Promise.try(() => {
+        const key = readKey(this.#options.api_key_env, SERVER_KEY);
+        return { key, redact: redactorOf(key) };
+      }),
+    );
+    return this.#access.key;
   }
 
   #outlive(work: Promise<unknown>): void {
@@ -191,12 +220,12 @@ export class EnvironmentServer {
     signal: AbortSignal,
     may_repeat: boolean,
   ): Promise<ExchangeAnswer | null> {
-    const { method, route, path = route, body, repeat } = request;
+    const { method, route, path = route, body, repeat } = request, key = await this.#key();
     const url = new URL(this.#base);
     url.pathname = this.#base.pathname.replace(/\/+$/, "") + path;
     try {
       const answer = await this.#inTime(
-        (inner) => exchange({ method, url, ...(body !== undefined && { body }) }, inner),
+        (inner) => exchange({ method, url, key, ...(body !== undefined && { body }) }, inner),
         { request, signal },
       );
       return may_repeat && repeat === "always" && UNAVAILABLE.includes(answer.status) ? null : answer;
@@ -204,7 +233,7 @@ export class EnvironmentServer {
       if (!(error instanceof ExchangeFailure)) throw error;
       if (may_repeat && (repeat === "always" || (repeat === "not_sent" && error.not_sent))) return null;
       const fix = error.not_sent ? "; start the server, or correct agent.environment.base_url" : "";
-      throw this.#failed(request, `${error.message}${fix}`, error);
+      throw this.#failed(request, `${error.message}${fix}`);
     }
   }
 
@@ -235,54 +264,36 @@ export class EnvironmentServer {
       return check(value);
     } catch (error) {
       if (!(error instanceof AnswerProblem)) throw error;
-      throw this.#failed(request, `was answered with ${error.message}`, error);
+      throw this.#failed(request, `was answered with ${error.message}`);
     }
   }
 
-  #refuse(request: ServerRequest): (reason: string) => ServiceError {
-    return (reason) => this.#failed(request, reason);
-  }
-
-  /** Names the server by its origin, which has no credentials, and keeps them out of quoted answers too. */
-  #failed({ method, route }: ServerRequest, reason: string, cause?: unknown): ServiceError {
-    const { origin } = this.#base;
-    const text = secretsOf(this.#base).reduce((text, secret) => text.replaceAll(secret, "…"), reason);
+  /** Names the server by its origin. What it said is redacted, and is no cause, which would be shown as it is. */
+  #failed({ method, route }: ServerRequest, reason: string): ServiceError {
     return new ServiceError(
       "environment_failed",
-      `Cannot use the environment server ${origin}: ${method} ${route} ${text}`,
+      `Cannot use the environment server ${this.#base.origin}: ${method} ${route} ${this.#redact(reason)}`,
       { transient: true, config_key: "agent.environment" },
-      { cause },
     );
   }
-}
 
-/** The forms in which a server could repeat the credentials of its address. */
-function secretsOf({ username, password }: URL): string[] {
-  if (password === "") return [];
-  const [user, secret] = [username, password].map((part) => decodeURIComponent(part));
-  return [password, secret!, btoa(String.fromCharCode(...new TextEncoder().encode(`${user}:${secret}`)))];
-}
-
-/** The JSON of a successful answer. */
-function jsonOf(
-  { status, media_type, body }: ExchangeAnswer,
-  refuse: (reason: string) => ServiceError,
-): unknown {
-  if (status >= 300 && status < 400) throw refuse(`was answered with ${status}; redirects are not followed`);
-  if (status < 200 || status >= 300) {
-    const text = inline(new TextDecoder().decode(body).trim().slice(0, QUOTED_CHARS)).toWellFormed();
-    throw refuse(`was answered with ${status}${text === "" ? "" : `: ${text}`}`);
-  }
-  if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(media_type)) {
-    throw refuse(
-      `was answered with the Content-Type ${
-        JSON.stringify(inline(media_type.slice(0, 100)))
-      }, not application/json`,
-    );
-  }
-  try {
-    return parseJson(new TextDecoder("utf-8", { fatal: true }).decode(body));
-  } catch {
-    throw refuse("was answered with something that is no JSON");
+  /** The JSON of a successful answer. */
+  #jsonOf(request: ServerRequest, { status, media_type, body }: ExchangeAnswer): unknown {
+    const refuse = (reason: string) => this.#failed(request, `was answered with ${reason}`);
+    const quoted = (text: string, chars: number) => inline(redactedHead(text, chars, this.#redact));
+    if (status >= 300 && status < 400) throw refuse(`${status}; redirects are not followed`);
+    if (status < 200 || status >= 300) {
+      const text = quoted(new TextDecoder().decode(body).trim(), QUOTED_CHARS);
+      throw refuse(`${status}${text === "" ? "" : `: ${text}`}`);
+    }
+    if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(media_type)) {
+      const type = JSON.stringify(quoted(media_type, QUOTED_TYPE_CHARS));
+      throw refuse(`the Content-Type ${type}, not application/json`);
+    }
+    try {
+      return parseJson(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    } catch {
+      throw refuse("something that is no JSON");
+    }
   }
 }

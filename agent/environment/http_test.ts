@@ -376,22 +376,6 @@ httpTest(
   },
 );
 
-httpTest("credentials of the address are sent, and never shown", {
-  "/tools": ({ headers }) => new Response(`no: ${headers.get("authorization")} sec:ret`, { status: 401 }),
-}, async ({ server, clock }) => {
-  const base_url = server.base_url.replace("//", "//me:sec%3Aret@");
-  const factory = httpEnvironments({ base_url, limits: LIMITS, clock });
-  await rejects(factory.catalogs(never), ({ message }: Error) => {
-    match(
-      message,
-      /^Cannot use the environment server http:\/\/127\.0\.0\.1:\d+: GET \/tools was answered with 401: no: Basic … …$/,
-    );
-    return true;
-  });
-  equal(server.requests[0]!.headers.get("authorization"), `Basic ${btoa("me:sec:ret")}`);
-  await factory.close();
-});
-
 Deno.test("calls take a little longer than requests, so that a server that hangs is the environment's failure", () => {
   const clock = new ManualClock();
   const factory = httpEnvironments({ base_url: "http://127.0.0.1:1", limits: LIMITS, clock });

@@ -5,7 +5,7 @@ import { environmentProblems } from "../environments.ts";
 import { ENVIRONMENT_TYPES, environmentSchema } from "../sections/environment.ts";
 import { name } from "../sections/fields.ts";
 import { JUDGE_TYPES, judgeProblems, judgeSchema } from "../sections/judge.ts";
-import { hasOnePlace, mcpServerSchema } from "../sections/mcp.ts";
+import { hasOnePlace, mcpServerSchema, urlProblem } from "../sections/mcp.ts";
 import { rewardSchema } from "../sections/reward.ts";
 
 type Path = (string | number)[];
@@ -143,8 +143,10 @@ export const CATALOGUE_TABLES = {
     instead_of_id: "give its command or url",
     schema: mcpServerEntry,
     paths: { cwd: "." },
-    problems: (entry: z.output<typeof mcpServerEntry>) =>
-      hasOnePlace(entry) ? [] : [{ key: null, message: "must have either command or url" }],
+    problems: (entry: z.output<typeof mcpServerEntry>) => [
+      ...hasOnePlace(entry) ? [] : [{ key: null, message: "must have either command or url" }],
+      ...[urlProblem(entry.url) ?? []].flat(),
+    ],
     noun: "an MCP server",
     plural: "MCP servers",
     route: "/v1/mcp-servers",

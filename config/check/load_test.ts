@@ -256,6 +256,31 @@ Deno.test("an environment on this machine must be allowed, and must give scenari
   assert.equal(two[0]?.hint, "at most one may be declared: write [agent.environment]");
 });
 
+Deno.test("keys that mean nothing beside the environment's type are refused in their lines, with what to do", () => {
+  const with_hints = (text: string) =>
+    problemsOf(text).map(({ line, key, message, hint }) => `${line} ${key} ${message}; ${hint}`);
+  assert.deepEqual(with_hints(withLine(GRPO, "agent.environment", 'base_url = "http://h"')), [
+    '9 agent.environment.base_url has no meaning with type "local"; remove it, or set type = "http"',
+  ]);
+  const http = 'base_url = "http://me:hidden@h"\nprotect = ["a"]\nallow_unsandboxed = true';
+  const environment = `[agent.environment]\ntype = "http"\n${http}\n`;
+  const own_tools = "remove it: the server has its own tools and grades by itself";
+  const found = with_hints(`${GRPO.slice(0, GRPO.indexOf("[agent.environment]"))}${environment}`);
+  assert.deepEqual(found, [
+    "10 agent.environment.base_url must have no user name or password; name the environment variable of a key " +
+    "in api_key_env",
+    `11 agent.environment.protect has no meaning with type "http"; ${own_tools}`,
+    '12 agent.environment.allow_unsandboxed has no meaning with type "http"; remove it, or set type = "local"',
+  ]);
+  const server = '[[agent.mcp_servers]]\nname = "a"\nurl = "https://me:hidden@h/mcp"\nstateless = true\n';
+  const [credentials, ...others] = problemsOf(`${GRPO}${server}`);
+  assert.deepEqual([credentials!.key, credentials!.hint, others], [
+    "agent.mcp_servers.0.url",
+    "give them by headers, in which ${NAME} is an environment variable",
+    [],
+  ]);
+});
+
 Deno.test("an algorithm needs its section, and agent_grpo a source of reward", () => {
   assert.deepEqual(brief(problemsOf(SFT.replace('[sft]\ndata = "traces.jsonl"\n', ""))), [
     "1 sft missing_field",
@@ -325,7 +350,8 @@ Deno.test("every key of the specification and the contract is known", () => {
       "max_failed_turns reward judge_failure template_variables system_suffix temperature concurrent_rollouts " +
       "max_turns max_new_tokens_per_turn max_rollout_secs end_on_no_tool_call truncation " +
       "max_dropped_fraction importance_sampling_level mcp_config",
-    "agent.environment": "type profile allow_network allow_unsandboxed base_url tools.default limits.cpus " +
+    "agent.environment":
+      "type profile allow_network allow_unsandboxed base_url api_key_env tools.default limits.cpus " +
       "limits.memory_mb limits.exec_timeout_secs pool.max_live pool.reuse scenario_toolsets id image runtime " +
       "protect toolsets.<name>.version toolsets.<name>.tools",
     "agent.mcp_servers[]": "id name command url env cwd headers allowed_tools denied_tools required " +

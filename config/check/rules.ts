@@ -6,7 +6,7 @@ import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";
 import { ENVIRONMENT_TYPES } from "../sections/environment.ts";
 import { judgeProblems } from "../sections/judge.ts";
-import { hasOnePlace } from "../sections/mcp.ts";
+import { hasOnePlace, urlProblem } from "../sections/mcp.ts";
 import type { Finding } from "./issues.ts";
 import type { AgentConfig, RunConfig } from "../schema.ts";
 import { toolsetProblems } from "./toolset_rules.ts";
@@ -174,7 +174,9 @@ function serverProblems(server: McpServerConfig, i: number): Broken[] {
   const key = (name: string) => `agent.mcp_servers.${i}.${name}`;
   const misplaced = server.command || id !== undefined ? [] : ["env"] as const;
   const unused = [...misplaced, ...server.url === undefined && id === undefined ? ["headers"] as const : []];
+  const wrong_url = urlProblem(server.url);
   return [
+    ...(wrong_url ? [{ ...wrong_url, key: key(wrong_url.key) }] : []),
     ...unused.filter((name) => server[name] !== undefined).map((name) => ({
       key: key(name),
       message: name === "headers" ? "is for servers with a url" : "is for servers with a command",

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { CONTAINER_DEFAULTS } from "./defaults.ts";
-import { command, httpUrl, integer, name, number, text } from "./fields.ts";
+import { command, httpUrl, integer, name, number, text, variableName } from "./fields.ts";
 
 /** The tools of the built-in toolsets, in order. */
 export const BUILTIN_TOOLS = {
@@ -126,6 +126,11 @@ export const environmentSchema = z.strictObject({
     description: "Address of an environment server.",
     rule: "must be given with type http",
     example: "http://127.0.0.1:8765",
+  }),
+  api_key_env: variableName().optional().meta({
+    description: "Environment variable that holds the key of the environment server.",
+    rule: "no key is sent",
+    example: "ENVIRONMENT_KEY",
   }),
   protect: z.array(text()).optional().meta({
     description: "Globs of workspace files restored before verification.",

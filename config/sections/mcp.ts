@@ -53,6 +53,17 @@ export function hasOnePlace({ command, url }: { command?: Place; url?: Place }, 
   return [command, url, entry_id].filter((place) => place !== undefined).length === 1;
 }
 
+/** What is wrong with the address of a server; null: nothing. */
+export function urlProblem(url: string | undefined): { key: "url"; message: string; hint: string } | null {
+  const { username = "", password = "" } = URL.parse(url ?? "") ?? {};
+  if (username === "" && password === "") return null;
+  return {
+    key: "url",
+    message: "must have no user name or password",
+    hint: "give them by headers, in which ${NAME} is an environment variable",
+  };
+}
+
 /** Whether one of the patterns of `allowed_tools` or `denied_tools` matches a name: `*` stands for any characters. */
 export function matchesAnyPattern(patterns: readonly string[], name: string): boolean {
   return patterns.some((pattern) => matchesPattern(pattern.split("*"), name));

@@ -122,6 +122,9 @@ function listed(): string {
   while (mode.startsWith("list_of_") && tools.length < Number(mode.slice(8))) {
     tools.push(`{"name":"t${tools.length}","inputSchema":{"type":"object"}}`);
   }
+  // Tools whose schemas a test gives, by name.
+  const own = JSON.parse(Deno.env.get("SCHEMAS") ?? "{}");
+  for (const [name, inputSchema] of Object.entries(own)) tools.push(JSON.stringify({ name, inputSchema }));
   if (mode === "leak_list") {
     tools.push(`{"name":"leak","description":"${KEY}","inputSchema":{"type":"object","title":"${KEY}"}}`);
   }

@@ -364,7 +364,7 @@ Deno.test("nothing is called after done, and the server's later failures do not 
     const [member] = group.members;
     deepEqual([member!.stop_reason, member!.step_rewards, member!.total_reward], ["completed", [2], 2]);
     equal(group.graded_by, "environment");
-    deepEqual(server.requests.map(({ route }) => route), ["/tools", "/reset", "/step", "/state", "/close"]);
+    deepEqual(server.requests.map(({ route }) => route), ["/tools", "/reset", "/step", "/close"]);
   });
 });
 

@@ -15,12 +15,12 @@ export function environmentGrader(environments: Pick<EnvironmentFactory, "covera
     // The environment's own metrics count failed verifications.
     shared_measures: [],
     coverage: (scenario) => environments.coverage(scenario),
-    async inspect({ environment }, signal) {
+    async inspect({ environment, trajectory }, signal) {
       const { reward, ...found } = await environment.grade(signal);
       if (reward !== null && !Number.isFinite(reward)) {
         throw new Error(`the reward ${reward} is not a finite number`);
       }
-      return { ...found, evidence: reward };
+      return { ...found, evidence: reward, decides: hasStepReward(trajectory) };
     },
     grade({ scenario, group, attempts }) {
       if (environments.coverage(scenario) !== "all" && !group.members.some(hasStepReward)) {
@@ -32,6 +32,6 @@ export function environmentGrader(environments: Pick<EnvironmentFactory, "covera
   };
 }
 
-function hasStepReward({ turns }: Trajectory): boolean {
+function hasStepReward({ turns }: Readonly<Trajectory>): boolean {
   return turns.some(({ calls }) => calls.some(({ reward }) => reward !== null));
 }

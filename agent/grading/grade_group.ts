@@ -5,13 +5,16 @@
 import type { Clock } from "../../core/clock.ts";
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
-import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
+import { boundary, BoundaryFailure, brokenBy } from "../trajectory/boundary.ts";
 import type { Group } from "../trajectory/group.ts";
 import { isComplete, type Trajectory } from "../trajectory/trajectory.ts";
 import type { Grade, Grader, GroupGrades, Inspection, OpenAttempt } from "./grader.ts";
 import { addMeasures } from "./measures.ts";
 
-/** The evidence that each grader found in an attempt's environment; passed to its `grade`. */
+/**
+ * The evidence that each grader found in an attempt's environment; passed to its `grade`. A {@link BoundaryFailure}: it
+ * could not look, and the attempt is lost when this grader is asked.
+ */
 export type EvidenceByGrader = ReadonlyMap<Grader, unknown>;
 
 /** The graders that may grade a scenario's groups: up to the first that grades all of them. */
@@ -21,7 +24,11 @@ function gradersOf(scenario: Scenario, graders: readonly Grader[]): readonly Gra
   return asked.filter((grader) => grader.coverage(scenario) !== "none");
 }
 
-/** Lets graders inspect an open attempt in order, until one finds that it cannot be graded. */
+/**
+ * Lets graders inspect an open attempt in order, until one finds that it cannot be graded, or that no later one will be
+ * asked. Whether the first grades the group is known when all attempts have ended, so a failure to inspect for another
+ * one is kept as its evidence.
+ */
 export async function inspectAttempt(
   attempt: OpenAttempt,
   graders: readonly Grader[],
@@ -29,12 +36,18 @@ export async function inspectAttempt(
 ): Promise<Inspection<EvidenceByGrader>> {
   const evidence = new Map<Grader, unknown>();
   const found: Inspection<EvidenceByGrader> = { evidence };
-  for (const grader of gradersOf(attempt.scenario, graders)) {
+  for (const [i, grader] of gradersOf(attempt.scenario, graders).entries()) {
     if (!grader.inspect) continue;
-    const { evidence: own, ...rest } = await grader.inspect(attempt, signal);
-    evidence.set(grader, own);
-    Object.assign(found, rest);
-    if (found.failure !== undefined) break;
+    try {
+      const { evidence: own, decides = false, ...rest } = await grader.inspect(attempt, signal);
+      evidence.set(grader, own);
+      Object.assign(found, rest);
+      if (decides || found.failure !== undefined) break;
+    } catch (error) {
+      const failure = brokenBy("environment", error);
+      if (i === 0 || signal.aborted || failure.kind === "cancelled") throw error;
+      evidence.set(grader, failure);
+    }
   }
   return found;
 }
@@ -60,12 +73,14 @@ export interface GradeGroupOptions {
  */
 export async function gradeGroup(group: Group, options: GradeGroupOptions): Promise<void> {
   const { scenario, graders, judge_failure, clock } = options;
-  const attempts = group.members.filter(({ stop_reason }) => isComplete(stop_reason));
+  let attempts = completed(group);
   const started_ms = clock.monotonic_ms();
   let asked: Grader | null = null;
   try {
     for (const grader of gradersOf(scenario, graders)) {
       asked = grader;
+      loseUninspected(attempts, grader, options);
+      attempts = completed(group);
       const answer = await askGrader(grader, { group, attempts }, options);
       if (!answer) continue;
       group.graded_by = grader.source;
@@ -92,6 +107,26 @@ export async function gradeGroup(group: Group, options: GradeGroupOptions): Prom
   } finally {
     const share_ms = (clock.monotonic_ms() - started_ms) / attempts.length;
     for (const { timings } of attempts) timings.reward_ms += share_ms;
+  }
+}
+
+const completed = ({ members }: Group) => members.filter(({ stop_reason }) => isComplete(stop_reason));
+
+/** Attempts that the grader could not inspect have failed, now that it is asked. */
+function loseUninspected(
+  attempts: readonly Trajectory[],
+  grader: Grader,
+  { evidence }: GradeGroupOptions,
+): void {
+  for (const trajectory of attempts) {
+    const found = evidence[trajectory.member]?.get(grader);
+    if (!(found instanceof BoundaryFailure)) continue;
+    Object.assign(trajectory, {
+      stop_reason: "environment_failed",
+      status: "failed",
+      failure: found.failure,
+      deterministic: trajectory.deterministic && !found.is_transient,
+    });
   }
 }
 

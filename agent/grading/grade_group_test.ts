@@ -1,7 +1,8 @@
 import { deepEqual, equal, rejects } from "node:assert/strict";
+import { ServiceError } from "../../core/errors.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { finishGroups, type GradingSettings } from "../rollout/finish_groups.ts";
-import { firstFailure, lostReasons } from "../rollout/lost.ts";
+import { breakReasons, firstFailure, lostReasons } from "../rollout/lost.ts";
 import { rolloutMetrics } from "../rollout/metrics.ts";
 import { earnedReward } from "../rollout/reward.ts";
 import {
@@ -85,8 +86,8 @@ Deno.test("the judge neither sees nor grades groups that the environment grades"
     group_size: 2,
   });
   deepEqual(groups.map(({ graded_by }) => graded_by), ["environment", "environment", "judge"]);
-  // Only a finished group shows whether a tool gives rewards.
-  deepEqual(judge.inspected, ["stepped/0", "stepped/1", "judged/0", "judged/1"]);
+  // An attempt with a reward decides who grades its group; whether one without does, only a finished group shows.
+  deepEqual(judge.inspected, ["stepped/1", "judged/0", "judged/1"]);
   deepEqual(judge.graded.map(({ scenario }) => scenario), ["judged"]);
   const rewards = groups.map(({ members }) => members.map(({ total_reward }) => total_reward));
   // The first group says one thing in each attempt; in the third, the judge's inspection finds nothing.
@@ -98,6 +99,33 @@ Deno.test("the judge neither sees nor grades groups that the environment grades"
   deepEqual([metrics["judge/failed_fraction"], metrics["judge/degenerate_group_fraction"]], [0, 0]);
   const environments_alone = rolloutMetrics(groups.slice(0, 2), 1);
   equal("judge/failed_fraction" in environments_alone, false);
+});
+
+Deno.test("a judge that cannot look at an attempt loses it only where it is asked about the group", async () => {
+  const judge = rankingJudge(), look = judge.inspect!;
+  judge.inspect = async (attempt, signal) => {
+    if (attempt.trajectory.member !== 1) return await look(attempt, signal);
+    throw new ServiceError("environment_failed", "no state", { transient: true });
+  };
+  const stepped = `${callText("reward", { value: 2 })}\n${callText("end")}`;
+  const turns = [stepped, saying("a"), saying("b"), ...["a", "bb", "ccc"].map(saying)];
+  const scenarios = testScenarios("stepped", "judged");
+  const groups = await judged({ judge, turns, scenarios, group_size: 3 });
+  deepEqual(groups.map(({ graded_by }) => graded_by), ["environment", "judge"]);
+  const [rewarded, compared] = groups.map(({ members }) => members);
+  deepEqual(rewarded!.map(({ total_reward, failure }) => [total_reward, failure]), [
+    ...[[2, null], [1, null], [1, null]],
+  ]);
+  deepEqual(judge.graded.map(({ scenario, members }) => [scenario, members]), [["judged", [0, 2]]]);
+  deepEqual(compared!.map(({ total_reward }) => total_reward), [0, null, 1]);
+  const { stop_reason, status, failure, deterministic } = compared![1]!;
+  deepEqual([stop_reason, status, failure, deterministic], [
+    "environment_failed",
+    "failed",
+    { boundary: "environment", message: "no state" },
+    false,
+  ]);
+  deepEqual(breakReasons(groups), { verify_failed: 1 });
 });
 
 Deno.test("a grader that grades no group of a scenario neither inspects its attempts nor is asked", async () => {

@@ -17,6 +17,8 @@ export interface OpenAttempt {
 export interface Inspection<Evidence = unknown> {
   /** Passed to the same grader's `grade` with the attempt. */
   evidence: Evidence;
+  /** This grader grades the attempt's group, whatever the other attempts are: later graders need not look at it. */
+  decides?: boolean;
   /** Why the attempt cannot be graded; it then ends as `environment_failed`. Absent: it can. */
   failure?: string;
   /** A wall-clock limit was the cause. */
@@ -76,7 +78,10 @@ export interface Grader<Evidence = unknown> {
    * @throws {ServiceError} `judge_failed` when it cannot be started, which fails the run.
    */
   start?(signal: AbortSignal): Promise<void>;
-  /** Inspects an attempt; absent when it needs no environment. An error is a failure of the environment. */
+  /**
+   * Inspects an attempt; absent when it needs no environment. An error is a failure of the environment, which loses the
+   * attempt unless an earlier grader grades its group.
+   */
   inspect?(attempt: OpenAttempt, signal: AbortSignal): Promise<Inspection<Evidence>>;
   /** Null: it does not grade this group, and the next grader is asked. An error is the grader's failure. */
   grade(group: AttemptedGroup<Evidence>, signal: AbortSignal): Promise<GroupGrades | null>;

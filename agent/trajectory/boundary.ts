@@ -30,12 +30,23 @@ export interface BoundaryOptions {
 }
 
 /**
+ * The failure of work that threw. One from an inner boundary is kept; an `infrastructure_failed` belongs to the
+ * infrastructure, whatever it broke.
+ */
+export function brokenBy(name: Failure["boundary"], error: unknown): BoundaryFailure {
+  if (error instanceof BoundaryFailure) return error;
+  const is_infrastructure = error instanceof ServiceError && error.code === "infrastructure_failed";
+  const message = error instanceof Error ? error.message : String(error);
+  const failure = { boundary: is_infrastructure ? "infrastructure" as const : name, message };
+  return new BoundaryFailure(failure, "failed", { cause: error });
+}
+
+/**
  * Runs work that may hang, throw anything or ignore its signal. Settles when the work does, at the time limit, or when
  * the caller's signal aborts, whichever is first. Abandoned work continues without effect; its signal's reason is the
  * failure.
  *
- * @throws {BoundaryFailure} Always this type; one from an inner boundary keeps its cause. An `infrastructure_failed`
- * belongs to the infrastructure, whatever it broke.
+ * @throws {BoundaryFailure} Always this type, see {@link brokenBy}.
  */
 export async function boundary<T>(
   options: BoundaryOptions,
@@ -44,11 +55,8 @@ export async function boundary<T>(
   const { name, clock, timeout_ms, signal } = options;
   const inner = new AbortController();
   const stop = new AbortController();
-  const broken = (kind: BoundaryBreak, message: string, cause?: unknown) => {
-    const is_infrastructure = cause instanceof ServiceError && cause.code === "infrastructure_failed";
-    const failure = { boundary: is_infrastructure ? "infrastructure" as const : name, message };
-    return new BoundaryFailure(failure, kind, { cause });
-  };
+  const broken = (kind: BoundaryBreak, message: string, cause?: unknown) =>
+    new BoundaryFailure({ boundary: name, message }, kind, { cause });
   const given_up = new Promise<never>((_, reject) => {
     const abort = () => reject(broken("cancelled", `the ${name} was cancelled`, signal.reason));
     if (signal.aborted) return abort();
@@ -64,8 +72,7 @@ export async function boundary<T>(
     working.catch(() => {});
     return await Promise.race([working, given_up]);
   } catch (error) {
-    if (error instanceof BoundaryFailure) throw error;
-    throw broken("failed", error instanceof Error ? error.message : String(error), error);
+    throw brokenBy(name, error);
   } finally {
     stop.abort();
   }

@@ -2,6 +2,7 @@
 
 import { isLeftOut } from "../core/version.ts";
 import type { EnvironmentConfig } from "./schema.ts";
+import { hasCredentials } from "./sections/fields.ts";
 import { valueAt } from "./text/toml_tree.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "./sections/environment.ts";
 
@@ -80,7 +81,7 @@ function addressProblem(base_url: string): EnvironmentProblem | null {
   if (!url || !/^([\w.-]+|\[[\da-f:.]+\])$/i.test(url.hostname)) {
     return { key, message: "must be an http or https address" };
   }
-  if (url.username !== "" || url.password !== "") {
+  if (hasCredentials(base_url)) {
     const hint = "name the environment variable of a key in api_key_env";
     return { key, message: "must have no user name or password", hint };
   }

@@ -8,6 +8,7 @@ import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
 import { withFolder } from "./folder.ts";
 
+const KEY_VARIABLE = "SVC_TEST_ENVIRONMENT_KEY", CANARY = "sk-canary-0123456789abcdefghijklmnop";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 interface Served {
@@ -15,13 +16,16 @@ interface Served {
   /** The paths of all requests. */
   paths: string[];
   seeds: number[];
+  /** The values of `authorization`. */
+  keys: Set<string | null>;
 }
 
 /** The example's server, whose attempts start with something to see. */
 async function withServer(use: (served: Served) => Promise<void>): Promise<void> {
-  const paths: string[] = [], seeds: number[] = [];
+  const paths: string[] = [], seeds: number[] = [], keys = new Set<string | null>();
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen() {} }, async (request) => {
-    const { pathname } = new URL(request.url);
+    const { pathname } = new URL(request.url), authorization = request.headers.get("authorization");
+    keys.add(authorization);
     paths.push(pathname);
     if (pathname !== "/reset") return await answerRequest(request);
     const body = await request.clone().json();
@@ -29,30 +33,55 @@ async function withServer(use: (served: Served) => Promise<void>): Promise<void>
     const answer = await (await answerRequest(request)).json();
     return Response.json({
       ...answer,
-      observation: `The folder has ${Object.keys(body.scenario.metadata.env.files)}.`,
+      observation: `You sent ${authorization}. The folder has ${
+        Object.keys(body.scenario.metadata.env.files)
+      }.`,
     });
   });
   try {
-    await use({ base_url: `http://127.0.0.1:${server.addr.port}`, paths, seeds });
+    await use({ base_url: `http://127.0.0.1:${server.addr.port}`, paths, seeds, keys });
   } finally {
     await server.shutdown();
   }
 }
 
 async function svc(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-  const command = new Deno.Command(Deno.execPath(), { args: ["run", "-A", "cli.ts", ...args], cwd: ROOT });
+  const env = { [KEY_VARIABLE]: CANARY };
+  const command = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "cli.ts", ...args],
+    cwd: ROOT,
+    env,
+  });
   const { code, stdout, stderr } = await command.output();
   const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
   return { code, out: text(stdout), err: text(stderr) };
+}
+
+/** All of a folder's files, as text. */
+async function textsIn(folder: string): Promise<string[]> {
+  const texts: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const path = join(folder, name);
+    if (isDirectory) texts.push(...await textsIn(path));
+    else texts.push(new TextDecoder("latin1").decode(await Deno.readFile(path)));
+  }
+  return texts;
 }
 
 const EXAMPLE = "examples/tiny_agent_http.toml";
 
 gpuTest("svc train runs to its end in an environment behind a server", async () => {
   await withFolder((root) =>
-    withServer(async ({ base_url, paths, seeds }) => {
+    withServer(async ({ base_url, paths, seeds, keys }) => {
       const { code, out, err } = await svc(
-        ...["train", EXAMPLE, "--json", `agent.environment.base_url=${base_url}`, "agent.updates=1"],
+        ...[
+          "train",
+          EXAMPLE,
+          "--json",
+          `agent.environment.api_key_env=${KEY_VARIABLE}`,
+          `agent.environment.base_url=${base_url}`,
+          "agent.updates=1",
+        ],
         ...["agent.scenarios_per_update=2", "agent.group_size=4", "agent.max_turns=4"],
         ...[`run.directory=${root}/run`, `output.path=${root}/adapter.gguf`],
       );
@@ -82,9 +111,14 @@ gpuTest("svc train runs to its end in an environment behind a server", async () 
       const prompts = groups.flatMap(({ texts }) => texts?.prompt_messages ?? []);
       const tasks = prompts.filter(({ role }) => role === "user");
       assert.ok(
-        tasks.length === 2 && tasks.every(({ content }) => /\n\nThe folder has .*\.$/.test(content)),
+        tasks.length === 2 &&
+          tasks.every(({ content }) => /\n\nYou sent Bearer \[key\]\. The folder has .*\.$/.test(content)),
         lines,
       );
+      assert.deepEqual([...keys], [`Bearer ${CANARY}`]);
+      for (const text of [out, err, ...await textsIn(root)]) {
+        assert.ok(!text.includes(CANARY.slice(3, 11)), text);
+      }
     })
   );
 });

@@ -81,7 +81,8 @@ Deno.test("the key is a bearer token of each request, and in no answer that repe
 /** Answers that repeat the key where an error is cut, or where it quotes a field. */
 const LEAKS: Record<string, (key: string) => Response> = {
   "a long text": (key) => new Response("x".repeat(380) + key, { status: 500 }),
-  "a long content type": (key) => new Response("", { headers: { "content-type": "x".repeat(85) + key } }),
+  "a long content type": (key) =>
+    new Response("", { headers: { "content-type": `${"x".repeat(85)}${key}${"y".repeat(99)}` } }),
   "a wrong value": (key) => Response.json({ tools: key, env_id: [key], result: 1, reward: key, done: key }),
   "a wrong id": (key) => Response.json({ env_id: key.repeat(10) }),
   "a wrong schema": (key) => Response.json({ tools: [{ name: "t", inputSchema: { $ref: `#/${key}` } }] }),
@@ -105,6 +106,7 @@ for (const [what, leak] of Object.entries(LEAKS)) {
     });
     for (const text of errors) hasNoCanary(text);
     ok(errors.some((text) => text.includes("[ke")), errors.join());
+    if (what === "a long content type") match(errors[0]!, /"x{85}\[key\]y{10}", not application\/json/);
   });
 }
 

@@ -72,7 +72,10 @@ export class ChildTransport implements Transport {
     return this.#ending;
   }
 
-  /** @throws {ServiceError} `environment_failed` when the program cannot be started. */
+  /**
+   * @throws {ServiceError} `environment_failed` when the program cannot be started, `infrastructure_failed` when its HOME
+   * cannot be made.
+   */
   start(): Promise<void> {
     return this.#starting ??= this.#start();
   }
@@ -129,7 +132,7 @@ export class ChildTransport implements Transport {
         if (dir === undefined || !(error instanceof NotFound || error instanceof NotCapable)) throw error;
         return await Deno.makeTempDir({ prefix });
       }
-    }, "environment_failed");
+    }, "infrastructure_failed");
     return await Deno.realPath(made);
   }
 

@@ -213,8 +213,14 @@ export class McpServerHost implements ToolHostFactory {
     return text.length > MAX_REASON_CHARS ? `${shown}…` : shown;
   }
 
-  #failure(what: string, error: unknown, code: "environment_failed" | "tool_failed" = "environment_failed") {
+  #failure(
+    what: string,
+    error: unknown,
+    failed: "environment_failed" | "tool_failed" = "environment_failed",
+  ) {
     if (error instanceof ServiceError && error.code === "cancelled") return error;
+    const is_infrastructure = error instanceof ServiceError && error.code === "infrastructure_failed";
+    const code = is_infrastructure ? error.code : failed;
     const message = `Cannot ${what} ${this.name}: ${this.#reasonOf(error)}`;
     return new ServiceError(code, message, { transient: true });
   }

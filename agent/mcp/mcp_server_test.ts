@@ -162,6 +162,19 @@ Deno.test("a program that is not there is an error with its name", strict, async
   });
 });
 
+Deno.test("a home that cannot be made is the infrastructure's failure", strict, async () => {
+  const file = await Deno.makeTempFile();
+  try {
+    await using tested = testHost({ workspaces: file });
+    await rejects(tested.host.list(never), {
+      code: "infrastructure_failed",
+      message: new RegExp(`^Cannot list the tools of ${SERVER}: Cannot make a home: `),
+    });
+  } finally {
+    await Deno.remove(file);
+  }
+});
+
 Deno.test("a server that does not shake hands is given up after the time limit", strict, async () => {
   await using tested = testHost({ mode: "hang_at_start" });
   const listing = rejects(tested.host.list(never), {

@@ -30,6 +30,7 @@ export interface TestHostOptions {
   denied_tools?: string[];
   required?: boolean;
   stateless?: boolean;
+  workspaces?: string;
   clock?: Clock;
 }
 
@@ -62,6 +63,7 @@ export function testHost(options: TestHostOptions = {}): TestHost {
   }, Deno.env.get);
   const host = new McpServerHost(server, {
     ...{ clock, call_timeout_ms: CALL_TIMEOUT_MS, report: (message) => messages.push(message) },
+    workspaces: options.workspaces,
   });
   return { host, messages, clock: manual, [Symbol.asyncDispose]: () => host.close() };
 }

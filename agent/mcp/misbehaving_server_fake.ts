@@ -92,7 +92,9 @@ const TOOLS: Record<string, () => object | null> = {
   leak_result: () => text("x".repeat(32_750) + KEY),
   leak_error: () => ({ ...text(`bad key ${KEY}`), isError: true }),
   leak_structured: () => ({ content: [], structuredContent: { [KEY]: [KEY] } }),
-  leak_name: () => ({ content: [{ type: "resource_link", name: "b", uri: "x".repeat(185) + KEY }] }),
+  leak_name: () => ({
+    content: [{ type: "resource_link", name: "b", uri: `${"x".repeat(185)}${KEY}${"y".repeat(300)}` }],
+  }),
   leak_id: () => {
     send({ id: "x".repeat(80) + KEY, result: text("for nobody") });
     return text("right");

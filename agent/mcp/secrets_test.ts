@@ -51,6 +51,7 @@ Deno.test("no part of a secret is shown, wherever a text is cut", strict, async 
     for (const name of ["token", "leak_result", "leak_error", "leak_structured", "leak_name"]) {
       shown[name] = (await callOnce(host, name))!;
     }
+    equal(shown.leak_name, `[resource: ${"x".repeat(185)}[key]${"y".repeat(10)}]`);
     for (const name of ["leak_id", "leak_noise"]) equal(await callOnce(host, name), "right");
     for (const message of messages) shown[`message ${message}`] = message;
     equal(messages.length, 2);

@@ -272,6 +272,13 @@ Deno.test("keys that mean nothing beside the environment's type are refused in t
     `11 agent.environment.protect has no meaning with type "http"; ${own_tools}`,
     '12 agent.environment.allow_unsandboxed has no meaning with type "http"; remove it, or set type = "local"',
   ]);
+  for (const section of ["scenario_generation", "collect_api"]) {
+    const hosted = `[agent.${section}]\nmodel = "m"\nbase_url = "https://me:hidden@h/v1"\n`;
+    assert.deepEqual(with_hints(`${GRPO}${hosted}`).map((text) => text.replace(/^\d+ /, "")), [
+      `agent.${section}.base_url must have no user name or password; name the environment variable of a key in ` +
+      "api_key_env",
+    ]);
+  }
   const server = '[[agent.mcp_servers]]\nname = "a"\nurl = "https://me:hidden@h/mcp"\nstateless = true\n';
   const [credentials, ...others] = problemsOf(`${GRPO}${server}`);
   assert.deepEqual([credentials!.key, credentials!.hint, others], [

@@ -6,6 +6,7 @@ import { ENVIRONMENT_KINDS, environmentProblems } from "../environments.ts";
 import { REWARD_SOURCES } from "../sections/agent.ts";
 import { ENVIRONMENT_TYPES } from "../sections/environment.ts";
 import { judgeProblems } from "../sections/judge.ts";
+import { hasCredentials } from "../sections/fields.ts";
 import { hasOnePlace, urlProblem } from "../sections/mcp.ts";
 import type { Finding } from "./issues.ts";
 import type { AgentConfig, RunConfig } from "../schema.ts";
@@ -156,6 +157,15 @@ const RULES: readonly Rule[] = [
     keys: ["id", "command", "url", "name", "env", "headers"].map((key) => `agent.mcp_servers.*.${key}`),
     check: ({ agent }) => agent?.mcp_servers.flatMap(serverProblems),
   },
+  ...["agent.scenario_generation.base_url", "agent.collect_api.base_url"].map((key): Rule => ({
+    keys: [key],
+    check: (config) =>
+      hasCredentials(valueAt(config, key.split(".")) as string | undefined) && {
+        key,
+        message: "must have no user name or password",
+        hint: "name the environment variable of a key in api_key_env",
+      },
+  })),
   { keys: ["agent.mcp_servers.*.id", "agent.mcp_servers.*.name"], check: repeatedServers },
   {
     keys: ["agent.environment", "agent.mcp_servers.*.stateless"],

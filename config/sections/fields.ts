@@ -54,6 +54,12 @@ export function httpUrl(): z.ZodString {
   return z.string().regex(/^https?:\/\/[^\s/?#]+/, { error: "must be an http or https address" });
 }
 
+/** Whether an address has a user name or a password. */
+export function hasCredentials(address: string | undefined): boolean {
+  const { username = "", password = "" } = URL.parse(address ?? "") ?? {};
+  return username !== "" || password !== "";
+}
+
 /** A program and its arguments. */
 export function command(): z.ZodArray<z.ZodString> {
   return z.array(z.string()).min(1);

@@ -1,7 +1,7 @@
 /** `[[agent.mcp_servers]]` */
 
 import { z } from "zod";
-import { command, httpUrl, name, text } from "./fields.ts";
+import { command, hasCredentials, httpUrl, name, text } from "./fields.ts";
 
 const values = () => z.record(text(), z.string());
 
@@ -55,9 +55,7 @@ export function hasOnePlace({ command, url }: { command?: Place; url?: Place }, 
 
 /** What is wrong with the address of a server; null: nothing. */
 export function urlProblem(url: string | undefined): { key: "url"; message: string; hint: string } | null {
-  const { username = "", password = "" } = URL.parse(url ?? "") ?? {};
-  if (username === "" && password === "") return null;
-  return {
+  return !hasCredentials(url) ? null : {
     key: "url",
     message: "must have no user name or password",
     hint: "give them by headers, in which ${NAME} is an environment variable",

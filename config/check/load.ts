@@ -9,7 +9,7 @@ import { describeKeys } from "../describe.ts";
 import type { Finding } from "./issues.ts";
 import { locateKeys } from "../text/locate.ts";
 import { findNotBuilt } from "./not_built.ts";
-import { applyOverrides, type Override, overrideAt, readOverrides } from "./overrides.ts";
+import { applyOverrides, type Override, overrideAt, readOverrides, shownOverride } from "./overrides.ts";
 import { configError, type ConfigProblem, sortProblems } from "../text/problems.ts";
 import type { RunConfig } from "../schema.ts";
 import { isPrefix, parseToml, type TomlSyntaxError, type TomlTree, valueAt } from "../text/toml_tree.ts";
@@ -189,8 +189,8 @@ export function placeFindings(
 ): ConfigProblem[] {
   const lines = locateKeys(text);
   return sortProblems(findings.map(({ path: at, ...finding }) => {
-    const override = overrideAt(at, overrides, lines)?.text;
-    const place = override === undefined ? { line: lines.lineOf(at) } : { line: 0, override };
+    const override = overrideAt(at, overrides, lines);
+    const place = override ? { line: 0, override: shownOverride(override.text) } : { line: lines.lineOf(at) };
     return { file: path, ...place, key: at.join("."), ...finding };
   }));
 }

@@ -38,15 +38,22 @@ export function readOverrides(
     const read = readOverride(text);
     const twice = "path" in read &&
       overrides.find(({ path }) => isPrefix(path, read.path) || isPrefix(read.path, path));
-    const problem: Problem | null = "code" in read
-      ? read
-      : twice
-      ? { code: "invalid_value", message: `says another value than ${twice.text}; give one of them` }
+    const problem: Problem | null = "code" in read ? read : twice
+      ? {
+        code: "invalid_value",
+        message: `says another value than ${shownOverride(twice.text)}; give one of them`,
+      }
       : null;
-    if (problem) problems.push({ file, line: 0, override: text, key: keyOf(text), ...problem });
-    else overrides.push(read as Override);
+    if (problem) {
+      problems.push({ file, line: 0, override: shownOverride(text), key: keyOf(text), ...problem });
+    } else overrides.push(read as Override);
   }
   return { overrides, problems };
+}
+
+/** An override in messages: without the user and password of an address. */
+export function shownOverride(text: string): string {
+  return text.replace(/\/\/[^/@\s]*@/g, "//…@");
 }
 
 const keyOf = (text: string) => text.split("=", 1)[0]!.trim();

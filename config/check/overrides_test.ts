@@ -102,6 +102,14 @@ Deno.test("an error names the override in place of a line", async () => {
   assert.deepEqual(await problems(["agent.environment.scenario_toolsets=[1]"]), [
     "agent.environment.scenario_toolsets=[1]: agent.environment.scenario_toolsets.0: must be a string, not 1",
   ]);
+  // A password is shown nowhere, not even to the person who typed it: terminals are recorded.
+  const judge = ["agent.judge.model=m", "agent.judge.base_url=https://me:hidden@h/v1"];
+  assert.deepEqual(await problems(judge), [
+    "agent.judge.base_url=https://…@h/v1: must have no user name or password; " +
+    "name the environment variable of a key in api_key_env",
+  ]);
+  const twice = (await problems([judge[1]!, judge[1]!])).join();
+  assert.ok(/…@h/.test(twice) && !twice.includes("hidden"), twice);
   assert.deepEqual(
     await problems(["agent.updates=5", "agent.group_size=x"], TEXT.replace("rank = 4", "rank = 0")),
     [

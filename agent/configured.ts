@@ -3,6 +3,7 @@
  */
 
 import { tmpdir } from "node:os";
+import { basename, dirname } from "node:path";
 import type { AgentConfig, EnvironmentConfig } from "../config/schema.ts";
 import { findNotBuilt } from "../config/check/not_built.ts";
 import type { BuiltEnvironmentType } from "../config/environments.ts";
@@ -14,6 +15,8 @@ import { endpointHost } from "../core/chat_api/endpoint.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import type { PermissionNeeds } from "../core/permissions.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
+import { containerEnvironments, OWNERS_FOLDER } from "./environment/container.ts";
+import { DOCKER_HOST, ENGINE_NAMES } from "./environment/container_engine.ts";
 import { httpEnvironments } from "./environment/http.ts";
 import { localEnvironments } from "./environment/local.ts";
 import { noEnvironment } from "./environment/no_environment.ts";
@@ -102,7 +105,10 @@ export function configuredWorld(
   const opened = gradersOf(agent).map((kind) => kind.open(agent, { ...options, seed, messages }));
   return composeWorld({
     environments: agent.environment
-      ? environmentOf(agent.environment).open(agent.environment, { ...options, messages })
+      ? environmentOf(agent.environment).open(agent.environment, {
+        ...{ ...options, messages },
+        concurrent_rollouts: agent.concurrent_rollouts ?? 1,
+      })
       : null,
     hosts: hostsOf(agent, tool_hosts).flatMap((kind) => kind.open(agent, { ...options, messages })),
     graders: opened.map(({ grader }) => grader),
@@ -180,7 +186,7 @@ const commandNeeds = (_section: unknown, { workspaces }: { workspaces: string })
 interface BuiltEnvironment {
   open(
     section: EnvironmentConfig,
-    options: WorldOptions & { messages: AsyncQueue<string> },
+    options: WorldOptions & { messages: AsyncQueue<string>; concurrent_rollouts: number },
   ): EnvironmentFactory;
   /** The permissions that attempts need. */
   needs(section: EnvironmentConfig, options: { workspaces: string }): PermissionNeeds;
@@ -203,6 +209,27 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
     needs: commandNeeds,
     // Its tools are a table of this program.
     listing_needs: () => ({}),
+  },
+  container: {
+    open: (section, { clock, workspaces, concurrent_rollouts }) =>
+      containerEnvironments({
+        section,
+        tools: {
+          ...section,
+          tools: { default: section.tools.default ?? toolsetOfProfile(section) },
+          table: configuredToolsets(section.toolsets),
+        },
+        concurrent_rollouts,
+        clock,
+        ...(workspaces !== undefined && { run: basename(dirname(workspaces)) }),
+      }),
+    // Only the engine's program runs here; what a model writes runs in containers.
+    needs: () => ({
+      ...{ run: ENGINE_NAMES, env: [DOCKER_HOST] },
+      ...{ read: [OWNERS_FOLDER], write: [OWNERS_FOLDER] },
+    }),
+    // A plan asks the engine whether containers can start.
+    listing_needs: () => ({ run: ENGINE_NAMES, env: [DOCKER_HOST] }),
   },
   http: {
     open: (section, { clock }) =>
@@ -230,6 +257,11 @@ function serverNeeds(section: EnvironmentConfig): PermissionNeeds {
     net: [endpointHost(addressOf(section))],
     ...(api_key_env !== undefined && { env: [api_key_env] }),
   };
+}
+
+/** The default toolset of a container; a custom image has none. */
+function toolsetOfProfile({ profile }: EnvironmentConfig): string | undefined {
+  return profile === "custom" ? undefined : profile;
 }
 
 function environmentOf({ type }: EnvironmentConfig): BuiltEnvironment {

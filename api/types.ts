@@ -1245,6 +1245,8 @@ export interface TrajectoryVerification {
   code: number | null;
   output: string | null;
   capped: boolean;
+  /** The attempt had changed or removed a protected file, which was restored. Absent: it had not. */
+  tampered?: boolean;
 }
 
 /** A message in the OpenAI form; arguments are objects. */

@@ -16,6 +16,7 @@ import { addInspectCommand } from "./inspect.ts";
 import { addJudgeCommand } from "./judge.ts";
 import { addPlanCommand } from "./plan.ts";
 import { addProbeCommands } from "./probe.ts";
+import { addImagesCommand } from "./images.ts";
 import { addScenariosCommand } from "./scenarios.ts";
 import { addToolsCommand } from "./tools.ts";
 import { addTrainCommand } from "./train.ts";
@@ -49,6 +50,7 @@ export function buildProgram(context: CliContext): Command {
   addToolsCommand(program, context);
   addJudgeCommand(program, context);
   addScenariosCommand(program, context);
+  addImagesCommand(program, context);
   addInspectCommand(program, context);
   addDoctorCommand(program, context);
   addConvertCommand(program, context);

@@ -40,12 +40,18 @@ export interface EnvironmentKind {
 
 const KINDS = {
   container: {
-    missing_part: "the container sandbox",
+    missing_part: null,
     keys: ["profile", "image", "runtime", "allow_network", "pool", "limits.cpus", "limits.memory_mb"],
     has_own_tools: false,
     programs: ["podman", "docker"],
     feature: "containers",
-    problem: () => null,
+    problem: ({ profile, image }) => {
+      if (profile === undefined && image === undefined) {
+        return { key: "profile", message: 'is missing: "python", "typescript" or "custom"', missing: true };
+      }
+      if (profile !== "custom" || image !== undefined) return null;
+      return { key: "image", message: "is missing: the image of profile custom", missing: true };
+    },
   },
   local: {
     missing_part: null,

@@ -24,7 +24,10 @@ Deno.test("an environment says where tools run, and what its type needs", () => 
       hint: "name the environment variable of a key in api_key_env",
     }]);
   }
-  assert.deepEqual(problemsOf({ type: "container" }), []);
+  assert.deepEqual(problemsOf({ type: "container" }), [["profile", true]]);
+  assert.deepEqual(problemsOf({ type: "container", profile: "python" }), []);
+  assert.deepEqual(problemsOf({ type: "container", profile: "custom" }), [["image", true]]);
+  assert.deepEqual(problemsOf({ type: "container", profile: "custom", image: "a@sha256:1" }), []);
   assert.match(
     environmentProblems(environmentSchema.parse({}))[0]!.message,
     /^is missing: "container", "local" or "http"$/,

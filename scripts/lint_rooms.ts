@@ -129,6 +129,8 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
  * first one counts.
  */
 const NESTED: Readonly<Record<string, string>> = {
+  // The parts of one kind of environment.
+  "agent/environment/container/": "agent/environment/container.ts",
   "agent/tools/builtin/*": "agent/tools/toolsets.ts",
   // Parts of the algorithms that have rollouts.
   "runs/algorithms/rollouts/": "runs/algorithms/",

@@ -10,6 +10,7 @@ import { writeFileAtomic } from "../core/files.ts";
 import { currentCommit, machineName } from "./bench/report.ts";
 import { bombs } from "./soak/bombs.ts";
 import { clock } from "./soak/clock.ts";
+import { containers } from "./soak/containers.ts";
 import { damage } from "./soak/damage.ts";
 import { datasets } from "./soak/datasets.ts";
 import { endurance } from "./soak/endurance.ts";
@@ -26,6 +27,7 @@ const RESULTS = fileURLToPath(new URL("../docs/experiments/", import.meta.url));
 const PARTS: Readonly<Record<string, SoakPart>> = {
   bombs,
   clock,
+  containers,
   damage,
   datasets,
   endurance,

@@ -82,10 +82,10 @@ Deno.test("capabilities has the contract's fields, and devices are probed once",
     auth: true,
     serving_enabled: false,
     mcp: true,
-    containers: false,
+    containers: true,
   });
   assert.deepEqual(json.environments, {
-    container: { available: false, reason: "The container sandbox is not in this build" },
+    container: { available: true, reason: null },
     local: true,
     http: true,
   });

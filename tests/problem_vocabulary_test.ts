@@ -4,7 +4,7 @@
  */
 
 import assert from "node:assert/strict";
-import { notBuiltPart } from "../config/check/not_built.ts";
+import { isNotBuilt } from "../config/check/not_built.ts";
 import { openGate, TestFleet } from "../runs/fleet/fleet_testing.ts";
 import { WARNING_CODES, type WarningCode } from "../runs/record/warning.ts";
 import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
@@ -141,7 +141,7 @@ const WARNINGS: Readonly<Record<WarningCode, Requests[string] | { is_not_built: 
     plan(grpo({ ...app, files: { ...app.files, scenarios: `${app.root}/judged.jsonl` } }, {}, {
       objective: { judge: "critic" },
     })),
-  mutable_image_tag: { is_not_built: notBuiltPart("agent.environment.type", "container") !== null },
+  mutable_image_tag: { is_not_built: isNotBuilt("agent.environment.id") },
   kl_reference_is_base: (app) =>
     plan(grpo(app, { "lora.init_adapter": `${app.root}/adapter.gguf`, "agent.kl_coefficient": 0.1 })),
   no_heldout: (app) => plan(sft(app)),

@@ -57,6 +57,12 @@ export interface EnvironmentFactory {
   catalog(scenario: Scenario, signal: AbortSignal): Promise<ToolCatalog>;
   /** All catalogues that scenarios may have, the default first. @throws {ServiceError} Like `catalog`. */
   catalogs(signal: AbortSignal): Promise<OfferedCatalog[]>;
+  /**
+   * Refuses what cannot open on this machine, before a run starts. Absent: nothing is known before the first attempt.
+   *
+   * @throws {ServiceError} `infrastructure_failed`, `environment_failed`.
+   */
+  check?(signal: AbortSignal): Promise<void>;
   /** Which groups of a scenario the environment grades: what the environment needs of scenarios follows from it. */
   coverage(scenario: Scenario): Coverage;
   /** Opens an environment for one attempt. @throws {ServiceError} `environment_failed`. */

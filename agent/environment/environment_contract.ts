@@ -13,6 +13,8 @@ export interface TestedEnvironments {
   clock: ManualClock;
   /** What closed environments left: folders, containers. */
   leftovers(): Promise<string[]>;
+  /** Closes what the environments share; what that left. Absent: they share nothing. */
+  close?(): Promise<string[]>;
   /** How texts show the folder of commands. Default: `.`. */
   workspace?: string;
   /** A program that exits with 128 and a signal's number cannot be told from one that the signal killed. */
@@ -44,28 +46,35 @@ const VERIFICATION_CHECKS: Checks = {
   "a command sees nothing of the service": checkIsolation,
 };
 
-/**
- * Registers the tests under `name`. They share one environment factory.
- *
- * @param checks Absent: all.
- */
+/** The name of the tests, and which checks they have. */
+export interface ContractOptions {
+  name: string;
+  ignore?: boolean | undefined;
+  /** How texts show the folder of commands. */
+  workspace?: string;
+  /** Absent: all. */
+  checks?: Checks;
+}
+
+/** Registers the tests. They share one environment factory. */
 export function environmentContract(
-  name: string,
+  { name, ignore = false, workspace, checks = { ...TOOL_CHECKS, ...VERIFICATION_CHECKS } }: ContractOptions,
   open: () => Promise<TestedEnvironments>,
-  checks: Checks = { ...TOOL_CHECKS, ...VERIFICATION_CHECKS },
 ): void {
   Deno.test({
-    name: `${name}: environment contract`,
+    name: `environment contract: ${name}`,
+    ignore,
     sanitizeOps: true,
     sanitizeResources: true,
     async fn(t) {
-      const tested = await open();
+      const tested = { ...await open(), ...(workspace !== undefined && { workspace }) };
       for (const [check, run] of Object.entries(checks)) {
         await t.step(check, async () => {
           await run(tested);
           deepEqual(await tested.leftovers(), [], "nothing is left");
         });
       }
+      deepEqual(await tested.close?.() ?? [], [], "nothing is left at the end");
       await tested.factory.close();
       await tested.end?.();
     },

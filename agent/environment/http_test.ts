@@ -13,7 +13,7 @@ import { CLOSE_LIMIT_MS, LATE_RESET_MS } from "./http_server.ts";
 const never = new AbortController().signal;
 const LIMITS = { exec_timeout_secs: 30 };
 
-environmentContract("http", async () => {
+environmentContract({ name: "http", checks: TOOL_CHECKS }, async () => {
   const directory = await Deno.makeTempDir(), clock = new ManualClock();
   const server = filesServer({ directory, clock });
   const factory = httpEnvironments({ base_url: server.base_url, limits: LIMITS, clock });
@@ -28,7 +28,7 @@ environmentContract("http", async () => {
       await Deno.remove(directory, { recursive: true });
     },
   };
-}, TOOL_CHECKS);
+});
 
 type Answers = Parameters<typeof fakeServer>[0];
 interface Used {

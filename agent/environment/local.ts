@@ -8,7 +8,6 @@ import type { ToolCall } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
-import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
@@ -16,6 +15,7 @@ import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./enviro
 import { findIsolation, type IsolationState } from "./bubblewrap.ts";
 import { LocalSandbox } from "./local_sandbox.ts";
 import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
+import { hasNoVerdict, NO_ENV, outcomeText, quotedOutput } from "./verdict.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** Keys of `[agent.environment]`, and a clock. */
@@ -109,11 +109,6 @@ export function isolationText(state: IsolationState): string {
 /** Options of an environment that opens. */
 type OpenedOptions = LocalEnvironmentOptions & { isolation: IsolationState["isolation"] };
 
-const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
-
-/** The most characters of a command's output in an error or a trajectory. */
-export const QUOTED_CHARS = 400;
-
 class LocalEnvironment implements Environment {
   #protected: ProtectedFiles | null = null;
   #closed = false;
@@ -158,9 +153,7 @@ class LocalEnvironment implements Environment {
       if (result.code !== 0) {
         throw new ServiceError(
           "environment_failed",
-          `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ${
-            this.#outcome(result)
-          }`,
+          `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1} ${outcomeText(result)}`,
         );
       }
     }
@@ -178,19 +171,20 @@ class LocalEnvironment implements Environment {
   async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
     const { verify } = this.task.env;
     if (!verify) return { reward: null, timed_out: false };
-    await this.#protected?.restore();
+    const tampered = await this.#protected?.restore() ?? false;
     const result = await this.sandbox.run({ argv: verify.command }, signal);
     signal.throwIfAborted();
     const failed = hasNoVerdict(result);
     return {
       reward: failed ? null : result.code === 0 ? verify.reward_on_success : 0,
-      ...(failed && { failure: `Cannot verify: the command ${this.#outcome(result)}` }),
+      ...(failed && { failure: `Cannot verify: the command ${outcomeText(result)}` }),
       timed_out: result.ended === "timeout",
       verification: {
         ended: result.ended === "cancelled" ? "killed" : result.ended,
         code: result.code,
-        output: result.code === 0 ? "" : quoted(result),
+        output: result.code === 0 ? "" : quotedOutput(result),
         capped: result.capped,
+        ...(tampered && { tampered }),
       },
     };
   }
@@ -204,7 +198,7 @@ class LocalEnvironment implements Environment {
     if (result.code === 0) return result.stdout;
     throw new ServiceError(
       "environment_failed",
-      `Cannot summarise the result: the command ${this.#outcome(result)}`,
+      `Cannot summarise the result: the command ${outcomeText(result)}`,
     );
   }
 
@@ -213,27 +207,4 @@ class LocalEnvironment implements Environment {
     this.#closed = true;
     await this.sandbox.remove();
   }
-
-  /** How a command ended, with the end of its output. */
-  #outcome(result: CommandResult): string {
-    const output = quoted(result);
-    return `${ending(result)}${output ? `: ${output}` : ""}`;
-  }
-}
-
-function quoted({ stderr, stdout }: CommandResult): string {
-  return (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
-}
-
-/** A shell's exit statuses for a program that cannot be executed or found. */
-const NOT_EXECUTED = [126, 127];
-
-/** Whether a verification was killed or never ran, so that it does not judge the attempt. */
-function hasNoVerdict({ ended, code }: CommandResult): boolean {
-  return ended !== "exited" || NOT_EXECUTED.includes(code!);
-}
-
-function ending(result: CommandResult): string {
-  if (result.ended === "timeout") return "ran past exec_timeout_secs";
-  return result.ended === "exited" ? `exited with status ${result.code}` : "was killed";
 }

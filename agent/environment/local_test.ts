@@ -35,7 +35,7 @@ globalThis.addEventListener("unload", () => Deno.removeSync(directory, { recursi
 
 const UNCONFINED = { isolation: null, reason: "this test wants none" };
 
-environmentContract("local", () => {
+environmentContract({ name: "local" }, () => {
   const clock = new ManualClock();
   const factory = localEnvironments(options({ clock, directory }));
   return Promise.resolve({ factory, clock, leftovers: () => names(directory) });
@@ -43,7 +43,7 @@ environmentContract("local", () => {
 
 const lack = await bubblewrapLack();
 if (lack === null) {
-  environmentContract("local under bubblewrap", () => {
+  environmentContract({ name: "local under bubblewrap" }, () => {
     const clock = new ManualClock();
     const factory = localEnvironments(options({ clock, directory, findIsolation }));
     return Promise.resolve({

@@ -106,15 +106,32 @@ export class ProtectedFiles {
     return new ProtectedFiles(root, files);
   }
 
-  /** Restores all files, and replaces whatever is in their or their folders' places. */
-  async restore(): Promise<void> {
+  /**
+   * Restores all files, and replaces whatever is in their or their folders' places.
+   *
+   * @returns Whether one of them had been changed or removed.
+   */
+  async restore(): Promise<boolean> {
+    let tampered = false;
     for (const { path, bytes, mode } of this.files) {
       const full = join(this.root, path);
+      tampered ||= !await this.#isAsKept({ path, bytes, mode });
       await this.#restoreFolders(dirname(path));
       if (await Deno.lstat(full).catch(() => null)) await Deno.remove(full, { recursive: true });
       await Deno.writeFile(full, bytes);
       if (mode !== null) await Deno.chmod(full, mode & 0o7777);
     }
+    return tampered;
+  }
+
+  async #isAsKept({ path, bytes, mode }: KeptFile): Promise<boolean> {
+    const full = join(this.root, path);
+    const info = await Deno.lstat(full).catch(() => null);
+    if (!info?.isFile || info.mode !== mode || info.size !== bytes.length) return false;
+    // A file below a link to a folder has been moved.
+    if (await Deno.realPath(full).catch(() => null) !== full) return false;
+    const now = await Deno.readFile(full).catch(() => null);
+    return now !== null && now.every((byte, i) => byte === bytes[i]);
   }
 
   async #restoreFolders(path: string): Promise<void> {

@@ -61,6 +61,10 @@ class HostedEnvironments implements EnvironmentFactory {
     return this.#environments.coverage(scenario);
   }
 
+  async check(signal: AbortSignal) {
+    await this.#environments.check?.(signal);
+  }
+
   async catalog(scenario: Scenario, signal: AbortSignal) {
     const own = await this.#environments.catalog(scenario, signal);
     return extended(own, await this.#list(signal));

@@ -9,6 +9,7 @@ import {
   type SampledColumns,
   type TokenSpan,
   type Trajectory,
+  type VerificationRecord,
 } from "../trajectory/trajectory.ts";
 import { capTexts } from "./observe_texts.ts";
 import {
@@ -78,9 +79,13 @@ function memberFacts(trajectory: Trajectory): MemberFacts {
     action_tokens: actionTokens(trajectory),
     // The file's names are the contract's; a reward program's assessment has them too.
     judge_score: assessment?.score ?? null,
-    verification: verification &&
-      { ended: verification.ended, code: verification.code, capped: verification.capped },
+    verification: verification && factsOf(verification),
   };
+}
+
+/** A verification without its output. */
+function factsOf({ output: _, ...facts }: VerificationRecord): Omit<VerificationRecord, "output"> {
+  return facts;
 }
 
 function memberTexts({ messages, turns, assessment, verification, fragments }: Trajectory): MemberTexts {

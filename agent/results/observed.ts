@@ -123,6 +123,10 @@ export const verificationSchema = z.object({
   code: z.int().nullable(),
   output: z.string().meta({ description: "The end of its output when it failed.", ...TEXTS.printed }),
   capped: z.boolean(),
+  tampered: z.boolean().optional().meta({
+    description:
+      "The attempt had changed or removed a protected file, which was restored. Absent: it had not.",
+  }),
 });
 
 const trajectoryToolSchema = toolSchema.shape.function.strip().required().extend({ name: z.string() }).meta({

@@ -29,6 +29,8 @@ export interface CommandResult {
    * also from a sandbox that keeps none.
    */
   tails?: { stdout: string; stderr: string };
+  /** The sandbox's memory limit killed processes meanwhile. Absent: it did not, or that is not known. */
+  out_of_memory?: true;
 }
 
 /** The sandbox of one attempt. */

@@ -172,6 +172,8 @@ export interface VerificationRecord {
   output: string;
   /** It wrote more than is kept. */
   capped: boolean;
+  /** The attempt had changed or removed a protected file, which was restored. Absent: it had not. */
+  tampered?: boolean | undefined;
 }
 
 /** One attempt. Rewards and advantages are null until they are known, and stay so on what was lost. */

@@ -65,14 +65,3 @@ Deno.test("values that need no missing part are accepted", () => {
     assert.deepEqual(checkRunConfig(around(line), { path: "c.toml" }).problems, [], line);
   }
 });
-
-Deno.test("environments of later parts are refused by name", () => {
-  const refused = (lines: string) =>
-    checkRunConfig(`${BASE}${AGENT}[agent.environment]\n${lines}\n`, { path: "c.toml" }).problems
-      .filter(({ code }) => code === "not_built").map(({ message }) => message);
-  assert.deepEqual(refused('type = "container"\nprofile = "python"'), [
-    'Cannot use agent.environment.type = "container": the container sandbox is not in this build',
-    "Cannot use agent.environment.profile: the container sandbox is not in this build",
-  ]);
-  assert.deepEqual(refused('type = "http"\nbase_url = "http://127.0.0.1:1"'), []);
-});

@@ -81,10 +81,12 @@ export type ToolsetConfig = z.output<typeof toolsetSchema>;
 const limitsSchema = z.strictObject({
   cpus: number("agent.environment.limits.cpus").optional().meta({
     description: "Processors of a container.",
+    example: 1,
     rule: String(CONTAINER_DEFAULTS.cpus),
   }),
   memory_mb: integer("agent.environment.limits.memory_mb").optional().meta({
     description: "Memory of a container in MiB.",
+    example: 1024,
     rule: String(CONTAINER_DEFAULTS.memory_mb),
   }),
   exec_timeout_secs: integer("agent.environment.limits.exec_timeout_secs").default(30).meta({
@@ -95,11 +97,13 @@ const limitsSchema = z.strictObject({
 const poolSchema = z.strictObject({
   max_live: integer("agent.environment.pool.max_live").optional().meta({
     description: "Containers alive at once.",
+    example: 8,
     rule: "agent.concurrent_rollouts",
   }),
   reuse: z.enum(["never", "workspace"]).optional().meta({
     description: "never: a new container for each trajectory; workspace: containers are cleaned and reused.",
     rule: "never",
+    example: "workspace",
   }),
 });
 
@@ -112,12 +116,22 @@ export const environmentSchema = z.strictObject({
   profile: z.enum(["python", "typescript", "custom"]).optional().meta({
     description: "A container's image and default toolset.",
     rule: "none",
+    example: "python",
   }),
-  image: text().optional().meta({ description: "The image of profile custom.", rule: "the profile's" }),
-  runtime: text().optional().meta({ description: "The container engine.", rule: "podman, else docker" }),
+  image: text().optional().meta({
+    description: "The image of a container; profile custom needs one.",
+    rule: "the profile's",
+    example: `registry.example/image@sha256:${"0".repeat(64)}`,
+  }),
+  runtime: text().optional().meta({
+    description: "The OCI runtime of a container, such as runsc (gVisor).",
+    rule: "that of the engine, Podman or Docker",
+    example: "runsc",
+  }),
   allow_network: z.boolean().optional().meta({
     description: "Whether a container has a network.",
     rule: "false",
+    example: true,
   }),
   allow_unsandboxed: z.boolean().default(false).meta({
     description: "Must be true for type local: the model's tool calls act on this machine.",

@@ -54,5 +54,10 @@ export function agentWarnings(
   if (kl_coefficient > 0 && kl_reference === "base" && lora.init_adapter !== undefined) {
     warn("kl_reference_is_base", "agent.kl_reference", "the KL term pulls away from lora.init_adapter");
   }
+  const image = agent!.environment?.image;
+  if (image !== undefined && !image.includes("@sha256:")) {
+    const fix = "name it by its digest, as name@sha256:…";
+    warn("mutable_image_tag", "agent.environment.image", `${image} may become another image: ${fix}`);
+  }
   return warnings;
 }

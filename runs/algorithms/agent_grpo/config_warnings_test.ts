@@ -30,6 +30,9 @@ for (
         permute: true,
       };
     }],
+    ["mutable_image_tag", ({ agent }: ResolvedConfig) => {
+      agent!.environment = { ...agent!.environment!, type: "container", image: "registry/own:latest" };
+    }],
     ["kl_reference_is_base", (config: ResolvedConfig) => {
       config.agent!.kl_coefficient = 0.1;
       config.lora.init_adapter = "a.gguf";
@@ -38,6 +41,14 @@ for (
 ) {
   Deno.test(`warning ${code}`, () => assert.deepEqual(codes((config) => void change(config)), [code]));
 }
+
+Deno.test("an image that is named by its digest cannot change", () => {
+  const image = `registry/own@sha256:${"0".repeat(64)}`;
+  const pinned = ({ agent }: ResolvedConfig) => {
+    agent!.environment = { ...agent!.environment!, type: "container", image };
+  };
+  assert.deepEqual(codes(pinned), []);
+});
 
 Deno.test("a template that changes earlier turns is warned about, with the key that names it", () => {
   const unstable = { ...probe, tool_loop_stable: false }, config = testConfig("/nowhere");

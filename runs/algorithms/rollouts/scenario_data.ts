@@ -27,7 +27,8 @@ export interface ScenarioData {
  * @param options.tool_hosts As for {@link configuredWorld}.
  * @param options.recordings The folder of the recordings that the run replays: tools are the recorded ones.
  * @throws {ServiceError} `config_invalid` for too few, `data_invalid` or `not_built` with file and line,
- * `template_failed`; `environment_failed` for a tool host that cannot list its tools.
+ * `template_failed`; `environment_failed` for a tool host that cannot list its tools; `infrastructure_failed` for
+ * containers that cannot start.
  */
 export async function readScenarioData(
   config: ResolvedConfig,
@@ -37,6 +38,8 @@ export async function readScenarioData(
   const options = { clock: systemClock, workspaces: config.run.directory };
   const world = configuredWorld(config, options, recordings === undefined ? tool_hosts : [])!;
   try {
+    // A replay starts nothing.
+    if (recordings === undefined) await world.environments.check?.(NEVER);
     const environments = recordings === undefined
       ? world.environments
       : await withRecordedTools(world.environments, recordings);

@@ -1,0 +1,305 @@
+/** An environment in containers: an attempt has one at a time, and is verified in another. */
+
+import type { EnvironmentConfig } from "../../config/schema.ts";
+import { CONTAINER_DEFAULTS } from "../../config/sections/defaults.ts";
+import type { ToolCall } from "../../core/chat.ts";
+import type { Clock } from "../../core/clock.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
+import type { CommandResult } from "../tools/sandbox.ts";
+import type { CallAnswer } from "../tools/tool_host.ts";
+import type { Toolset } from "../tools/toolset.ts";
+import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
+import { type ContainerOptions, probeImage, RunningContainer } from "./container/container.ts";
+import { ContainerSandbox } from "./container/container_sandbox.ts";
+import {
+  keepFiles,
+  type KeptFiles,
+  packWorkspace,
+  restoreFiles,
+  unpackWorkspace,
+} from "./container/kept_files.ts";
+import { becomeOwner, type Owner, PLACE_LABEL, removeOrphans } from "./container/owner.ts";
+import { ContainerPool } from "./container/pool.ts";
+import { findEngine } from "./container_engine.ts";
+import { imageOf, requireImage } from "./container_image.ts";
+import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
+import { protectGlobs } from "./protected_files.ts";
+import { hasNoVerdict, NO_ENV, outcomeText, quotedOutput } from "./verdict.ts";
+
+/** The folder with the files that living processes lock. */
+export const OWNERS_FOLDER = "/tmp/svc-containers";
+
+/** `[agent.environment]`, a clock, and the tools. */
+export interface ContainerEnvironmentOptions {
+  section: EnvironmentConfig;
+  tools: ToolsetChoice;
+  /** The default of `pool.max_live`. */
+  concurrent_rollouts: number;
+  /** The clock of the limits of commands. */
+  clock: Clock;
+  /** The run, as a label of its containers. */
+  run?: string;
+  /** Default: {@link OWNERS_FOLDER}. */
+  owners_folder?: string;
+  /** The programs of engines, in the order in which they are tried. */
+  programs?: readonly string[];
+}
+
+/**
+ * Environments of `type = "container"`. The engine is looked for when the first attempt opens.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ * import { systemClock } from "../../core/clock.ts";
+ * import { environmentSchema } from "../../config/sections/environment.ts";
+ *
+ * const environments = containerEnvironments({
+ *   section: environmentSchema.parse({ type: "container", profile: "python" }),
+ *   tools: { tools: { default: "files" }, scenario_toolsets: [] },
+ *   concurrent_rollouts: 8,
+ *   clock: systemClock,
+ *   programs: ["no-such-engine"],
+ * });
+ * await assert.rejects(environments.check!(new AbortController().signal), /no-such-engine is not installed/);
+ * await environments.close();
+ * ```
+ */
+export function containerEnvironments(options: ContainerEnvironmentOptions): EnvironmentFactory {
+  const { section, tools } = options;
+  let opening: Promise<Opened> | null = null;
+  const opened = () =>
+    opening ??= openPool(options).catch((error) => {
+      opening = null;
+      throw error;
+    });
+  return {
+    call_timeout_ms: section.limits.exec_timeout_secs * 1000 + CALL_EXTRA_MS,
+    grading_advice: "give it metadata.env.verify",
+    catalog: (scenario) => Promise.try(() => toolsetOf(scenario, tools)),
+    catalogs: () =>
+      Promise.try(() =>
+        offeredToolsets(tools).map((toolset) => ({
+          ...toolset,
+          is_default: toolset.name === tools.tools.default,
+        }))
+      ),
+    coverage: (scenario) => scenario.env?.verify ? "all" : "none",
+    check: (signal) => checkEngine(options, signal),
+    async open(scenario, { signal }) {
+      const { pool } = await opened();
+      return await ContainerEnvironment.open({ scenario, options, pool, signal });
+    },
+    async close() {
+      const left = await opening?.catch(() => null);
+      await left?.pool.close();
+      await left?.owner.leave();
+      opening = null;
+    },
+  };
+}
+
+/** A tool's limit is that of its command; the container ends a call in this time after it. */
+const CALL_EXTRA_MS = 5000;
+
+interface Opened {
+  pool: ContainerPool;
+  owner: Owner;
+}
+
+async function checkEngine(options: ContainerEnvironmentOptions, signal: AbortSignal): Promise<void> {
+  const { programs } = options;
+  const engine = await findEngine({ ...(programs && { programs }), signal });
+  const container = containerOptions(options, { engine, labels: {} });
+  await requireImage(engine, container.image, { signal });
+  await probeImage(container, signal);
+}
+
+async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
+  const { section, concurrent_rollouts, owners_folder: folder = OWNERS_FOLDER, programs } = options;
+  const engine = await findEngine(programs && { programs });
+  const owner = await becomeOwner(folder);
+  try {
+    await removeOrphans(engine, { folder, place: owner.place });
+    const labels = { "svc.run": options.run ?? "none", [PLACE_LABEL]: owner.place };
+    const container = containerOptions(options, { engine, labels });
+    await requireImage(engine, container.image, {});
+    let made = 0;
+    const pool = new ContainerPool({
+      max_live: section.pool.max_live ?? concurrent_rollouts,
+      reuse: section.pool.reuse ?? "never",
+      start: (signal) => RunningContainer.start(container, `${owner.prefix}${++made}`, signal),
+    });
+    return { pool, owner };
+  } catch (error) {
+    await owner.leave();
+    throw error;
+  }
+}
+
+function containerOptions(
+  { section }: ContainerEnvironmentOptions,
+  made: Pick<ContainerOptions, "engine" | "labels">,
+): ContainerOptions {
+  const { cpus = CONTAINER_DEFAULTS.cpus, memory_mb = CONTAINER_DEFAULTS.memory_mb } = section.limits;
+  return {
+    ...made,
+    image: imageOf(section),
+    runtime: section.runtime,
+    allow_network: section.allow_network ?? false,
+    limits: { cpus, memory_mb },
+  };
+}
+
+interface Attempt {
+  scenario: Scenario;
+  options: ContainerEnvironmentOptions;
+  pool: ContainerPool;
+}
+
+class ContainerEnvironment implements Environment {
+  /** The container of now: the attempt's own, or the one of its verification. */
+  #current: { container: RunningContainer; is_verifier: boolean } | null = null;
+  /** The workspace as the attempt left it, from its first verification on. */
+  #left: Uint8Array<ArrayBuffer> | null = null;
+  #kept: KeptFiles = { paths: [], archive: new Uint8Array() };
+  #closed = false;
+  readonly #env: ScenarioEnv;
+  readonly #toolset: Toolset;
+
+  private constructor(readonly attempt: Attempt) {
+    this.#env = attempt.scenario.env ?? NO_ENV;
+    this.#toolset = toolsetOf(attempt.scenario, attempt.options.tools);
+  }
+
+  static async open(
+    { signal, ...attempt }: Attempt & { signal: AbortSignal },
+  ): Promise<ContainerEnvironment> {
+    const environment = new ContainerEnvironment(attempt);
+    try {
+      await environment.#prepare(signal);
+      return environment;
+    } catch (error) {
+      await environment.close();
+      throw error;
+    }
+  }
+
+  async #prepare(signal: AbortSignal): Promise<void> {
+    const { scenario, pool, options } = this.attempt;
+    const container = await pool.acquire(signal);
+    this.#current = { container, is_verifier: false };
+    const sandbox = this.#sandbox(container);
+    for (const [path, content] of Object.entries(this.#env.files)) {
+      await sandbox.write(path, content).catch((cause) => {
+        if (cause instanceof ServiceError) throw cause;
+        const where = `Cannot set up scenario ${JSON.stringify(scenario.id)}: ${path} cannot be written`;
+        throw new ServiceError("environment_failed", `${where}; see limits.memory_mb`, {}, { cause });
+      });
+    }
+    for (const [i, line] of this.#env.setup.entries()) {
+      const result = await sandbox.run({ argv: ["sh", "-c", line] }, signal);
+      signal.throwIfAborted();
+      if (result.code === 0) continue;
+      const where = `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1}`;
+      throw new ServiceError("environment_failed", `${where} ${this.#outcome(result)}`);
+    }
+    const globs = protectGlobs(scenario, options.section.protect);
+    this.#kept = await keepFiles(container, globs, { signal });
+  }
+
+  #sandbox(container: RunningContainer): ContainerSandbox {
+    const { section: { limits }, clock } = this.attempt.options;
+    return new ContainerSandbox(container, { limits, clock });
+  }
+
+  async call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
+    signal.throwIfAborted();
+    const container = await this.#own(signal);
+    return await this.#toolset.run({ call, sandbox: this.#sandbox(container), signal });
+  }
+
+  /** The attempt's container; after a verification another one with its workspace. */
+  async #own(signal: AbortSignal): Promise<RunningContainer> {
+    if (this.#current && !this.#current.is_verifier) {
+      this.#left = null;
+      return this.#current.container;
+    }
+    const container = await this.#copy(signal, false);
+    this.#left = null;
+    return container;
+  }
+
+  /**
+   * Replaces the container by another one with a copy of the attempt's workspace. The first goes before the second
+   * comes, so that attempts never wait for each other's containers.
+   */
+  async #copy(signal: AbortSignal, is_verifier: boolean): Promise<RunningContainer> {
+    const { pool } = this.attempt;
+    this.#left ??= await packWorkspace(this.#current!.container, { signal });
+    this.#release();
+    const container = await pool.acquire(signal, { first: true });
+    if (this.#closed) {
+      pool.release(container);
+      throw new ServiceError("cancelled", "Cannot go on: the environment is closed");
+    }
+    this.#current = { container, is_verifier };
+    await unpackWorkspace(container, this.#left, { signal });
+    return container;
+  }
+
+  async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
+    const { verify } = this.#env;
+    if (!verify) return { reward: null, timed_out: false };
+    signal.throwIfAborted();
+    const container = await this.#copy(signal, true);
+    const tampered = await restoreFiles(container, this.#kept, { signal });
+    const result = await this.#sandbox(container).run({ argv: verify.command }, signal);
+    signal.throwIfAborted();
+    const failed = hasNoVerdict(result);
+    return {
+      reward: failed ? null : result.code === 0 ? verify.reward_on_success : 0,
+      ...(failed && { failure: `Cannot verify: the command ${this.#outcome(result)}` }),
+      timed_out: result.ended === "timeout",
+      verification: {
+        ended: result.ended === "cancelled" ? "killed" : result.ended,
+        code: result.code,
+        output: result.code === 0 ? "" : quotedOutput(result),
+        capped: result.capped,
+        ...(tampered.length > 0 && { tampered: true as const }),
+      },
+    };
+  }
+
+  /** The output of the scenario's `summary` command, in the container of the verification when there was one. */
+  async state(signal: AbortSignal): Promise<string | null> {
+    const { summary } = this.#env;
+    if (!summary) return null;
+    const container = this.#current?.container ?? await this.#copy(signal, true);
+    const result = await this.#sandbox(container).run({ argv: summary }, signal);
+    signal.throwIfAborted();
+    if (result.code === 0) return result.stdout;
+    throw new ServiceError(
+      "environment_failed",
+      `Cannot summarise the result: the command ${this.#outcome(result)}`,
+    );
+  }
+
+  /** The pool ends the container, or cleans it for another attempt. */
+  close(): Promise<void> {
+    this.#closed = true;
+    this.#release();
+    return Promise.resolve();
+  }
+
+  #release(): void {
+    if (this.#current) this.attempt.pool.release(this.#current.container);
+    this.#current = null;
+  }
+
+  #outcome(result: CommandResult): string {
+    if (!result.out_of_memory) return outcomeText(result);
+    return `${outcomeText(result)} (the memory limit was hit: agent.environment.limits.memory_mb)`;
+  }
+}

@@ -1,0 +1,362 @@
+/** One container, with the helper that runs in it. */
+
+import { type Clock, systemClock } from "../../../core/clock.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { askEngine, type ContainerEngine, startEngineProgram } from "../container_engine.ts";
+import { FILE_STATUS, HELPER_PROGRAMS, HELPER_SCRIPT, quoted } from "./helper_script.ts";
+import { MarkedStream, StreamEnded } from "./marked_stream.ts";
+
+/** The time that a container has to start. */
+export const START_TIMEOUT_MS = 60_000;
+
+/** The time after a limit in which a call must end; then the container is ended. */
+export const GRACE_MS = 1000;
+
+/** The time that a container has to end before its engine is asked again, and then for the engine's program. */
+export const END_TIMEOUT_MS = 5000;
+
+/** `/work` and `/tmp` have this share of a container's memory each. */
+export const TMPFS_SHARE = 1 / 4;
+
+/** The most processes of a container. */
+export const MAX_PROCESSES = 256;
+
+/** The most bytes of a call's input. */
+export const MAX_INPUT_BYTES = 256 << 20;
+
+/** The user and group of the processes. */
+const USER = 1000;
+
+/** How long after a command's limit the container itself ends it, in case nobody else does. */
+const BACKSTOP_SECS = 2;
+
+/** What containers are made of. */
+export interface ContainerOptions {
+  engine: ContainerEngine;
+  image: string;
+  /** The OCI runtime; absent: the engine's. */
+  runtime?: string | undefined;
+  allow_network: boolean;
+  limits: { cpus: number; memory_mb: number };
+  labels: Readonly<Record<string, string>>;
+  /** The clock for the limits of the engine's own work. Default: the system's. */
+  clock?: Clock;
+}
+
+/** The bytes of `/work`, and of `/tmp`. */
+export function tmpfsBytes({ memory_mb }: { memory_mb: number }): number {
+  return Math.floor(memory_mb * 2 ** 20 * TMPFS_SHARE);
+}
+
+/** The arguments that start a container with a name; `command` is its first process. */
+export function runArguments(options: ContainerOptions, name: string, command: readonly string[]): string[] {
+  const { engine, image, runtime, allow_network, limits, labels } = options;
+  const is_podman = engine.name === "podman";
+  const size = `rw,size=${tmpfsBytes(limits)}`;
+  const tmpfs = is_podman ? `${size},U` : `${size},exec,uid=${USER},gid=${USER},mode=0755`;
+  const [program, ...args] = command;
+  return [
+    ...["run", "-i", "--rm", "--name", name, "--pull", "never", "--log-driver", "none"],
+    ...runtime === undefined ? [] : ["--runtime", runtime],
+    ...allow_network ? [] : ["--network", "none"],
+    ...["--read-only", "--tmpfs", `/work:${tmpfs}`, "--tmpfs", `/tmp:${tmpfs}`],
+    // Podman would add further places to write, and the proxies of this process's environment.
+    ...is_podman ? ["--read-only-tmpfs=false", "--image-volume=ignore", "--http-proxy=false"] : [],
+    ...["--user", `${USER}:${USER}`, "--cpus", String(limits.cpus)],
+    ...["--memory", `${limits.memory_mb}m`, "--memory-swap", `${limits.memory_mb}m`],
+    ...["--pids-limit", String(MAX_PROCESSES), "--cap-drop", "all"],
+    ...["--security-opt", "no-new-privileges", "--no-healthcheck", "--hostname", "sandbox"],
+    ...Object.entries(labels).flatMap(([key, value]) => ["--label", `${key}=${value}`]),
+    ...["--workdir", "/work", "--env", "HOME=/work", "--env", "LANG=C.UTF-8", "--env", "LC_ALL=C.UTF-8"],
+    ...["--entrypoint", program!, image, ...args],
+  ];
+}
+
+/**
+ * Runs a container that says what its image lacks.
+ *
+ * @throws {ServiceError} `infrastructure_failed` with the engine's reason, or the programs that the image lacks.
+ */
+export async function probeImage(options: ContainerOptions, signal: AbortSignal): Promise<void> {
+  const { engine, image, clock = systemClock } = options;
+  const line = `for p in ${HELPER_PROGRAMS.join(" ")}; do command -v $p >/dev/null || echo $p; done`;
+  const args = runArguments(options, `svc-probe-${crypto.randomUUID()}`, ["sh", "-c", line]);
+  const answer = await askEngine(engine.program, args, { clock, timeout_ms: START_TIMEOUT_MS, signal });
+  if (answer.code !== 0) throw startFailure(options, answer.stderr);
+  const lacking = answer.stdout.split("\n").filter((name) => name !== "");
+  if (lacking.length > 0) {
+    throw new ServiceError(
+      "infrastructure_failed",
+      `Cannot use the image ${image}: it lacks ${lacking.join(", ")}, which the sandbox needs; add them`,
+    );
+  }
+}
+
+function startFailure({ engine, image }: ContainerOptions, stderr: string): ServiceError {
+  const reason = stderr.trim().slice(-400).toWellFormed() || "it ended at once";
+  return new ServiceError(
+    "infrastructure_failed",
+    `Cannot start a container of ${image} with ${engine.program}: ${reason}`,
+  );
+}
+
+/** A line for the helper. */
+export interface ContainerCall {
+  line: string;
+  input?: Uint8Array<ArrayBuffer>;
+  /** Bytes of standard output, and of standard error, to keep. */
+  max_output_bytes: number;
+  timeout_ms: number;
+  clock: Clock;
+  signal: AbortSignal;
+}
+
+/** How a call ended. */
+export interface ContainerReply {
+  ended: "exited" | "killed" | "timeout" | "cancelled";
+  /** The exit status of the line; meaningless unless it exited. */
+  code: number;
+  /** The program is not in the container. */
+  is_missing: boolean;
+  stdout: Uint8Array<ArrayBuffer>;
+  stderr: Uint8Array<ArrayBuffer>;
+  capped: boolean;
+  /** The memory limit killed processes during the call. */
+  out_of_memory: boolean;
+}
+
+const NOTHING = new Uint8Array();
+
+/** A container that runs. */
+export class RunningContainer {
+  readonly #out: MarkedStream;
+  readonly #err: MarkedStream;
+  readonly #input: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #clock: Clock;
+  #oom_kills = 0;
+  #is_busy = false;
+  #ending: Promise<void> | null = null;
+
+  private constructor(
+    readonly options: ContainerOptions,
+    readonly name: string,
+    readonly child: Deno.ChildProcess,
+  ) {
+    this.#clock = options.clock ?? systemClock;
+    this.#out = new MarkedStream(child.stdout);
+    this.#err = new MarkedStream(child.stderr);
+    this.#input = child.stdin.getWriter();
+    this.#input.closed.catch(() => {});
+  }
+
+  /** @throws {ServiceError} `infrastructure_failed`; the signal's reason. */
+  static async start(
+    options: ContainerOptions,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<RunningContainer> {
+    signal.throwIfAborted();
+    const args = runArguments(options, name, ["sh", "-c", HELPER_SCRIPT]);
+    const child = startEngineProgram(options.engine.program, args, "piped");
+    const container = new RunningContainer(options, name, child);
+    const stop = new AbortController();
+    const ended = AbortSignal.any([stop.signal, signal]);
+    const late = container.#clock.sleep(START_TIMEOUT_MS, ended).then(() => {
+      signal.throwIfAborted();
+      throw startFailure(options, `it did not start within ${START_TIMEOUT_MS / 1000} s`);
+    });
+    late.catch(() => {});
+    try {
+      await Promise.race([container.#out.until(/ready\n$/, 64), late]);
+      return container;
+    } catch (error) {
+      // Its last words may come a little later than its end.
+      if (error instanceof StreamEnded) await child.status;
+      const said = error instanceof StreamEnded ? await container.#err.rest() : "";
+      container.#is_busy = true;
+      await container.end();
+      signal.throwIfAborted();
+      throw error instanceof StreamEnded ? startFailure(options, said) : error;
+    } finally {
+      stop.abort();
+    }
+  }
+
+  /** Whether it can take calls. */
+  get is_usable(): boolean {
+    return this.#ending === null;
+  }
+
+  /**
+   * Runs a line to its end, to its limit or until the signal aborts. A container whose helper does not answer within
+   * {@link GRACE_MS} after that is ended, and the call has no output then.
+   *
+   * @throws {ServiceError} `environment_failed` when the container has ended.
+   */
+  async call(call: ContainerCall): Promise<ContainerReply> {
+    if (!this.is_usable || this.#is_busy) throw this.#lost();
+    this.#is_busy = true;
+    try {
+      return await this.#call(call);
+    } catch (error) {
+      if (!(error instanceof StreamEnded)) throw error;
+      this.end();
+      throw this.#lost();
+    } finally {
+      if (this.is_usable) this.#is_busy = false;
+    }
+  }
+
+  async #call(call: ContainerCall): Promise<ContainerReply> {
+    const { line, input = NOTHING, max_output_bytes: cap, timeout_ms, clock, signal } = call;
+    if (input.length > MAX_INPUT_BYTES) {
+      throw new ServiceError(
+        "infrastructure_failed",
+        `Cannot send ${input.length} bytes to a container: more than ${MAX_INPUT_BYTES} (MAX_INPUT_BYTES)`,
+      );
+    }
+    const word = crypto.randomUUID().replaceAll("-", "");
+    const limit = Math.ceil(timeout_ms / 1000) + BACKSTOP_SECS;
+    this.#send(new TextEncoder().encode(`${word} ${limit} ${cap} ${input.length}\n${line}\n`), input);
+    const begun = this.#out.prefix(`${word} begin\n`);
+    const answered = begun.then(() =>
+      Promise.all([
+        this.#out.until(new RegExp(`${word} (\\d+) \\.(\\w*) (1?)\\. (\\d+)\n$`), cap + 1),
+        this.#err.until(new RegExp(`${word}$`), cap + 1),
+      ])
+    );
+    const { answer, why } = await this.#within(answered, { timeout_ms, clock, signal, word, begun });
+    if (answer === null) {
+      const nothing = { stdout: NOTHING, stderr: NOTHING, capped: false, out_of_memory: false };
+      return { ended: why ?? "killed", code: -1, is_missing: false, ...nothing };
+    }
+    const [out, err] = answer, [, status, notes, , oom_kills] = out.marker;
+    const out_of_memory = Number(oom_kills) > this.#oom_kills;
+    this.#oom_kills = Number(oom_kills);
+    const was_killed = notes!.includes("k") || !notes!.includes("a");
+    return {
+      ended: why ?? (was_killed ? "killed" : "exited"),
+      code: Number(status),
+      is_missing: notes!.includes("m"),
+      stdout: out.bytes.subarray(0, cap),
+      stderr: err.bytes.subarray(0, cap),
+      capped: out.bytes.length > cap || err.bytes.length > cap,
+      out_of_memory,
+    };
+  }
+
+  /** A container that has ended does not read; the missing answer shows that. */
+  #send(...parts: Uint8Array<ArrayBuffer>[]): void {
+    for (const part of parts) {
+      if (part.length > 0) this.#input.write(part).catch(() => {});
+    }
+  }
+
+  /** Waits for the answer. At the limit, or when the signal aborts, the call is interrupted. */
+  async #within<A extends readonly [{ marker: RegExpExecArray }, unknown]>(
+    answered: Promise<A>,
+    { timeout_ms, clock, signal, word, begun }: Pick<ContainerCall, "timeout_ms" | "clock" | "signal"> & {
+      word: string;
+      begun: Promise<void>;
+    },
+  ): Promise<{ answer: A | null; why: "timeout" | "cancelled" | null }> {
+    answered.catch(() => {});
+    const stop = new AbortController();
+    const timed = clock.sleep(timeout_ms, stop.signal).then(() => "timeout" as const);
+    timed.catch(() => {});
+    const aborted = new Promise<"cancelled">((resolve) => {
+      if (signal.aborted) resolve("cancelled");
+      signal.addEventListener("abort", () => resolve("cancelled"), { once: true, signal: stop.signal });
+    });
+    const first = await Promise.race([answered, timed, aborted]).finally(() => stop.abort());
+    if (typeof first !== "string") return { answer: first, why: null };
+    const settled = async () => {
+      await begun;
+      this.#signal("SIGUSR1");
+      const answer = await answered;
+      // The call ended by itself meanwhile: the signal reaches the helper between calls, which it tells.
+      if (answer[0].marker[3] === "") await this.#out.until(new RegExp(`${word} idle\n$`), 0);
+      return answer;
+    };
+    const grace = new AbortController();
+    const given_up = this.#clock.sleep(GRACE_MS, grace.signal).then(() => null);
+    given_up.catch(() => {});
+    const working = settled();
+    working.catch(() => {});
+    const answer = await Promise.race([working, given_up]).finally(() => grace.abort());
+    if (answer === null) this.end();
+    return { answer, why: first };
+  }
+
+  #signal(name: Deno.Signal): void {
+    try {
+      // The engine's program passes it on to the container's first process.
+      this.child.kill(name);
+    } catch { /* it has ended */ }
+  }
+
+  #lost(): ServiceError {
+    return new ServiceError(
+      "environment_failed",
+      "Cannot use the container: it has ended; a command may have taken all of its memory",
+    );
+  }
+
+  /** Runs a function for files; its standard error is discarded. */
+  async files(
+    name: string,
+    args: readonly string[],
+    call: Omit<ContainerCall, "line">,
+  ): Promise<ContainerReply> {
+    const line = `${[name, ...args.map(quoted)].join(" ")} 2>/dev/null`;
+    const reply = await this.call({ ...call, line });
+    if (reply.ended !== "timeout" && reply.ended !== "cancelled") return reply;
+    call.signal.throwIfAborted();
+    throw new ServiceError("environment_failed", `Cannot use the container's files: ${name} took too long`);
+  }
+
+  /** Removes all that its calls left. Whether nothing is left, so that another attempt may have it. */
+  async clean(timeout_ms: number): Promise<boolean> {
+    if (!this.is_usable) return false;
+    const { signal } = new AbortController();
+    const call = { max_output_bytes: 4096, timeout_ms, clock: this.#clock, signal };
+    const reply = await this.files("f_clean", [], call).catch(() => null);
+    return reply?.ended === "exited" && reply.code === 0 && !reply.out_of_memory;
+  }
+
+  /** Ends it, and resolves when it is gone. Never throws; further calls wait for the same end. */
+  end(): Promise<void> {
+    return this.#ending ??= this.#end();
+  }
+
+  async #end(): Promise<void> {
+    const { engine } = this.options;
+    const ask = (...args: string[]) =>
+      askEngine(engine.program, args, { clock: this.#clock }).catch(() => null);
+    // Without input the helper ends, unless it still runs a call.
+    this.#input.close().catch(() => {});
+    if (this.#is_busy) await ask("kill", this.name);
+    if (!await this.#hasEnded()) {
+      await ask("rm", "-f", ...engine.name === "podman" ? ["-t", "0"] : [], this.name);
+      if (!await this.#hasEnded()) {
+        this.#signal("SIGKILL");
+        await this.child.status;
+      }
+    }
+    await Promise.all([this.#out.cancel(), this.#err.cancel()]);
+    this.#input.abort().catch(() => {});
+  }
+
+  async #hasEnded(): Promise<boolean> {
+    const stop = new AbortController();
+    const late = this.#clock.sleep(END_TIMEOUT_MS, stop.signal).then(() => false);
+    late.catch(() => {});
+    return await Promise.race([this.child.status.then(() => true), late]).finally(() => stop.abort());
+  }
+}
+
+/** Whether a status of a function for files is one of its refusals. */
+export function fileRefusal(code: number): keyof typeof FILE_STATUS | null {
+  const [name] = Object.entries(FILE_STATUS).find(([, status]) => status === code) ?? [];
+  return (name ?? null) as keyof typeof FILE_STATUS | null;
+}

@@ -1,0 +1,97 @@
+/** A container as the sandbox of an attempt: programs and files act inside it, never through paths of this machine. */
+
+import type { Clock } from "../../../core/clock.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import type { CommandResult, Sandbox, SandboxCommand } from "../../tools/sandbox.ts";
+import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
+import { MAX_RESULT_BYTES } from "../workspace.ts";
+import { type ContainerReply, fileRefusal, type RunningContainer } from "./container.ts";
+import { quoted } from "./helper_script.ts";
+
+/** Bytes of stdout and of stderr to keep; later output is read and discarded in the container. */
+const MAX_OUTPUT_BYTES = 1 << 20;
+
+export interface ContainerSandboxOptions {
+  limits: { exec_timeout_secs: number };
+  clock: Clock;
+}
+
+export class ContainerSandbox implements Sandbox {
+  constructor(readonly container: RunningContainer, readonly options: ContainerSandboxOptions) {}
+
+  async run({ argv, stdin = "", max_output_bytes }: SandboxCommand, signal: AbortSignal) {
+    const [name] = argv;
+    if (argv.some((argument) => argument.includes("\0"))) {
+      throw new ServiceError("environment_failed", `Cannot run ${name}: an argument has a NUL`);
+    }
+    const reply = await this.container.call({
+      line: ["x", ...argv.map(quoted)].join(" "),
+      input: new TextEncoder().encode(stdin),
+      max_output_bytes: max_output_bytes ?? MAX_OUTPUT_BYTES,
+      ...this.#limit(signal),
+    });
+    if (reply.is_missing) {
+      throw new ServiceError("environment_failed", `Cannot run ${name}: no such program`);
+    }
+    return commandResult(reply);
+  }
+
+  async read(path: string): Promise<string> {
+    const { stdout, capped } = await this.#files("f_read", path);
+    if (capped) throw tooLarge(`read ${path}`);
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(stdout);
+  }
+
+  async write(path: string, content: string): Promise<void> {
+    if (!content.isWellFormed()) {
+      // A path outside is the graver mistake, as in a folder of this machine.
+      await this.#files("resolve", path);
+      throw new WorkspaceRefusal("unusable");
+    }
+    await this.#files("f_write", path, new TextEncoder().encode(content));
+  }
+
+  async list(path: string): Promise<{ name: string; directory: boolean }[]> {
+    const { stdout, capped } = await this.#files("f_list", path);
+    if (capped) throw tooLarge(`list ${path}`);
+    return new TextDecoder().decode(stdout).split("\0").filter((name) => name !== "").map((name) => {
+      const directory = name.endsWith("/");
+      return { name: directory ? name.slice(0, -1) : name, directory };
+    });
+  }
+
+  async #files(name: string, path: string, input?: Uint8Array<ArrayBuffer>): Promise<ContainerReply> {
+    if (path.includes("\0")) throw new WorkspaceRefusal("outside");
+    const { signal } = new AbortController();
+    const call = { max_output_bytes: MAX_RESULT_BYTES, ...(input && { input }), ...this.#limit(signal) };
+    const reply = await this.container.files(name, [path], call);
+    if (reply.code === 0) return reply;
+    throw new WorkspaceRefusal(fileRefusal(reply.code) ?? "unusable");
+  }
+
+  #limit(signal: AbortSignal) {
+    const { clock, limits } = this.options;
+    return { clock, timeout_ms: limits.exec_timeout_secs * 1000, signal };
+  }
+}
+
+function commandResult(
+  { ended, code, stdout, stderr, capped, out_of_memory }: ContainerReply,
+): CommandResult {
+  const text = (bytes: Uint8Array<ArrayBuffer>) => new TextDecoder().decode(bytes);
+  return {
+    code: ended === "exited" ? code : null,
+    ended,
+    stdout: text(stdout),
+    stderr: text(stderr),
+    capped,
+    ...(out_of_memory && { out_of_memory: true as const }),
+  };
+}
+
+function tooLarge(what: string): ServiceError {
+  return new ServiceError(
+    "tool_failed",
+    `Cannot ${what}: more than the limit of ${MAX_RESULT_BYTES} bytes (MAX_RESULT_BYTES)`,
+  );
+}

@@ -1,0 +1,202 @@
+/**
+ * The program that is process 1 of a container: a POSIX shell script, so that it runs in any image with a shell. It
+ * reads requests from its standard input and ends with it, which ends the container.
+ *
+ * A request is a line `word limit cap bytes`, a line of shell, and so many bytes of input for that line. The line calls
+ * `x` to run a program under a limit of seconds, or a function for files. The answer is the line's standard output, cut
+ * one byte behind `cap`, then `word status .notes interrupted. oom_kills` and a line end; and on standard error the
+ * line's standard error, cut likewise, then the word. Words are random, so no output can be taken for an answer.
+ *
+ * Of the notes, `a` says that the shell of the call lived to its end, `k` that a signal killed the program (a shell's
+ * exit status alone does not tell that from `exit 137`), and `m` that there is no such program.
+ *
+ * The answer begins with the line `word begin`. After it SIGUSR1 ends what the call runs: the call's answer says `1` for
+ * interrupted, or the call has ended and the helper says the last word and `idle`.
+ *
+ * At the end of a call every process is killed but the helper and those that read the output. They are stopped before
+ * that: a stopped process cannot start others.
+ */
+export const HELPER_SCRIPT = String.raw`
+[ -z "$BASH_VERSION" ] || set +o posix
+nl='
+'
+stop= poked= state=idle word=start out= err= fds=/proc/self/fd events=
+for f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do [ ! -r $f ] || events=$f; done
+mkfifo /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note || exit 9
+exec 5<>/tmp/.svc_out 6<>/tmp/.svc_err 9<>/tmp/.svc_note
+rm -f /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note
+exec 7<$fds/5 8<$fds/6 3<&0 4>&2 5>&- 6>&- 2>/dev/null
+
+end_others() {
+  found=
+  for p in /proc/[0-9]*; do
+    read -r s <"$p/stat" || continue
+    set -- ${"$"}{s##*) }
+    p=${"$"}{p#/proc/}
+    case " 1 $out $err " in *" $p "*) continue ;; esac
+    case " $out $err " in *" $2 "*) continue ;; esac
+    left=1
+    [ "$1" != Z ] || continue
+    found=1
+    kill -9 $p
+  done
+  [ "$found" ]
+} 2>/dev/null
+end_all() {
+  end_others || return 0
+  kill -STOP -1
+  end_others
+  kill -CONT -1
+}
+interrupt() {
+  stop=1
+  case $state in idle) echo "$word idle" ;; busy) end_all ;; esac
+}
+trap interrupt USR1
+# Without a handler the shell would end. Programs must not inherit that signals are ignored.
+trap 'poked=1' HUP INT QUIT TERM
+
+x() {
+  case $1 in
+    */*) [ -f "$1" ] ;;
+    *) IFS=:; for d in $PATH; do [ ! -f "$d/$1" ] || break; done; unset IFS; [ -f "$d/$1" ] ;;
+  esac || { echo '! missing' >&9; return 127; }
+  (exec setsid timeout -s KILL $limit "$@" 2>&6 6>&- 9>&-)
+}
+
+resolve() {
+  at=/work left=$1 links=0
+  case $left in /*) at= ;; esac
+  while [ "$left" ]; do
+    case $left in */*) part=${"$"}{left%%/*} left=${"$"}{left#*/} ;; *) part=$left left= ;; esac
+    case $part in ''|.) continue ;; ..) at=${"$"}{at%/*}; continue ;; esac
+    if [ -L "$at/$part" ]; then
+      links=$((links + 1))
+      [ $links -le 40 ] || return 3
+      to=$(readlink -n "$at/$part"; echo .)
+      to=${"$"}{to%.}
+      case $to in /*) at= ;; esac
+      left=$to/$left
+    else at=$at/$part
+    fi
+  done
+  case $at in /work|/work/*) ;; *) return 3 ;; esac
+}
+f_read() { resolve "$1" || return 3; [ -f "$at" ] || return 4; cat "$at" || return 4; }
+f_write() {
+  resolve "$1" || return 3
+  [ ! -e "$at" ] || [ -f "$at" ] || return 5
+  [ -d "${"$"}{at%/*}" ] || mkdir -p "${"$"}{at%/*}" || return 5
+  cat >"$at" || return 5
+}
+f_list() {
+  resolve "$1" || return 3
+  [ -d "$at" ] && cd "$at" || return 4
+  for f in * .[!.]* ..?*; do
+    if [ -d "$f" ]; then printf '%s/\0' "$f"; elif [ -e "$f" ] || [ -L "$f" ]; then printf '%s\0' "$f"; fi
+  done
+}
+f_files() { find . -type f -print0; }
+f_pack() { tar -cf - "$@"; }
+f_unpack() { tar -xpf -; }
+f_restore() {
+  kept=/tmp/.svc_kept
+  rm -rf $kept && mkdir $kept && tar -C $kept -xpf - || return 1
+  for f do
+    d=/work left=$f
+    while :; do
+      case $left in */*) d=$d/${"$"}{left%%/*} left=${"$"}{left#*/} ;; *) break ;; esac
+      if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir "$d" || return 1; fi
+      [ -w "$d" ] && [ -x "$d" ] || chmod u+rwx "$d"
+    done
+    at=/work/$f
+    if [ -f "$at" ] && [ ! -L "$at" ] && cmp -s "$at" "$kept/$f" &&
+      [ "$(stat -c %a "$at")" = "$(stat -c %a "$kept/$f")" ]; then continue; fi
+    printf '%s\0' "$f"
+    rm -rf "$at" && cp -p "$kept/$f" "$at" || return 1
+  done
+  rm -rf $kept
+}
+f_clean() {
+  for d in /work /tmp /dev/shm /dev/mqueue; do
+    [ -d $d ] || continue
+    if [ -O $d ]; then chmod 0755 $d; fi
+    for f in $d/* $d/.[!.]* $d/..?*; do
+      [ -e "$f" ] || [ -L "$f" ] || continue
+      rm -rf "$f" || { chmod -R u+rwx "$f"; rm -rf "$f"; }
+    done
+    [ -z "$(ls -A $d)" ] || return 1
+  done
+  for f in msg sem shm; do
+    lines=0
+    while read -r line; do lines=$((lines + 1)); done </proc/sysvipc/$f
+    [ $lines -le 1 ] || return 1
+  done
+  while read -r _ at _; do
+    case $at in /work|/tmp|/proc|/proc/*|/sys|/sys/*|/dev|/dev/*) continue ;; esac
+    [ ! -w "$at" ] || return 1
+  done </proc/self/mounts
+}
+
+echo ready
+while :; do
+  IFS= read -r head || { [ ! "$stop$poked" ] || { stop= poked=; continue; }; exit 0; }
+  IFS= read -r line || exit 0
+  set -- $head
+  word=$1 limit=$2 cap=$(($3 + 1)) bytes=$4 stop= left= state=start
+  echo "$word begin"
+  exec 5>$fds/7 6>$fds/8
+  (head -c $cap; exec cat >/dev/null) <&7 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
+  out=$!
+  (head -c $cap; exec cat >/dev/null) <&8 >&4 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
+  err=$!
+  {
+    [ ! "$stop" ] || exit 1
+    if [ $bytes = 0 ]; then eval "$line" 3<&- </dev/null
+    else dd bs=$bytes count=1 iflag=fullblock <&3 3<&- 2>/dev/null | { eval "$line"; } 3<&-
+    fi
+    status=$?
+    echo '! alive' >&9
+    exit $status
+  } 4>&- 7<&- 8<&- >&5 2>&9 5>&- &
+  call=$!
+  exec 5>&- 6>&-
+  state=busy
+  [ ! "$stop" ] || end_all
+  # A signal ends the wait, but not the call.
+  while wait $call; status=$?; kill -0 $call; do :; done
+  end_all
+  # What kills the readers leaves bytes that would be taken for the next call's.
+  wait $out || cat <&7 >/dev/null
+  wait $err || cat <&8 >/dev/null
+  # The dead count as processes until their parent, now the helper, has waited for a child younger than they are.
+  if [ "$left" ]; then
+    while end_others; do :; done
+    : &
+    wait $!
+  fi
+  echo '! end' >&9
+  notes= oom=0
+  while IFS= read -r note <&9; do
+    case $note in '! end') break ;; '! alive') notes=a$notes ;; '! missing') notes=m$notes ;; *) notes=k ;; esac
+  done
+  [ -z "$events" ] || while read -r key value; do [ "$key" != oom_kill ] || oom=$value; done <$events
+  state=idle
+  printf '%s' "$word" >&4
+  echo "$word $status .$notes $stop. $oom"
+done
+`;
+
+/** The programs that an image must have for it. */
+export const HELPER_PROGRAMS = [
+  ...["sh", "cat", "chmod", "cmp", "cp", "dd", "find", "head", "ls", "mkdir", "mkfifo", "readlink", "rm"],
+  ...["setsid", "stat", "tar", "timeout"],
+] as const;
+
+/** Exit statuses of the functions for files. */
+export const FILE_STATUS = { outside: 3, absent: 4, unusable: 5 } as const;
+
+/** Quotes a text for a line of the helper. It must have no NUL. */
+export function quoted(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`).replaceAll("\n", `'"$nl"'`)}'`;
+}

@@ -12,13 +12,7 @@ import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import { type ContainerOptions, probeImage, RunningContainer } from "./container/container.ts";
 import { ContainerSandbox } from "./container/container_sandbox.ts";
-import {
-  keepFiles,
-  type KeptFiles,
-  packWorkspace,
-  restoreFiles,
-  unpackWorkspace,
-} from "./container/kept_files.ts";
+import { keepFiles, type KeptFiles, restoreFiles, WorkspaceCopy } from "./container/kept_files.ts";
 import { becomeOwner, type Owner, PLACE_LABEL, removeOrphans } from "./container/owner.ts";
 import { ContainerPool } from "./container/pool.ts";
 import { findEngine } from "./container_engine.ts";
@@ -162,7 +156,7 @@ class ContainerEnvironment implements Environment {
   /** The container of now: the attempt's own, or the one of its verification. */
   #current: { container: RunningContainer; is_verifier: boolean } | null = null;
   /** The workspace as the attempt left it, from its first verification on. */
-  #left: Uint8Array<ArrayBuffer> | null = null;
+  #left: WorkspaceCopy | null = null;
   #kept: KeptFiles = { paths: [], archive: new Uint8Array() };
   #closed = false;
   readonly #env: ScenarioEnv;
@@ -223,11 +217,10 @@ class ContainerEnvironment implements Environment {
   /** The attempt's container; after a verification another one with its workspace. */
   async #own(signal: AbortSignal): Promise<RunningContainer> {
     if (this.#current && !this.#current.is_verifier) {
-      this.#left = null;
       return this.#current.container;
     }
     const container = await this.#copy(signal, false);
-    this.#left = null;
+    this.#forget();
     return container;
   }
 
@@ -236,8 +229,12 @@ class ContainerEnvironment implements Environment {
    * comes, so that attempts never wait for each other's containers.
    */
   async #copy(signal: AbortSignal, is_verifier: boolean): Promise<RunningContainer> {
-    const { pool } = this.attempt;
-    this.#left ??= await packWorkspace(this.#current!.container, { signal });
+    const { pool, options: { owners_folder = OWNERS_FOLDER } } = this.attempt;
+    if (!this.#left) {
+      const made = await WorkspaceCopy.make(this.#current!.container, owners_folder, { signal });
+      if (this.#closed) made.close();
+      else this.#left = made;
+    }
     this.#release();
     const container = await pool.acquire(signal, { first: true });
     if (this.#closed) {
@@ -245,7 +242,7 @@ class ContainerEnvironment implements Environment {
       throw new ServiceError("cancelled", "Cannot go on: the environment is closed");
     }
     this.#current = { container, is_verifier };
-    await unpackWorkspace(container, this.#left, { signal });
+    await this.#left!.unpack(container, { signal });
     return container;
   }
 
@@ -290,7 +287,13 @@ class ContainerEnvironment implements Environment {
   close(): Promise<void> {
     this.#closed = true;
     this.#release();
+    this.#forget();
     return Promise.resolve();
+  }
+
+  #forget(): void {
+    this.#left?.close();
+    this.#left = null;
   }
 
   #release(): void {

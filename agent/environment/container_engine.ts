@@ -169,27 +169,26 @@ export async function askEngine(
   const done = new AbortController();
   const ended = signal ? AbortSignal.any([done.signal, signal]) : done.signal;
   let is_late = false;
+  const outputs = [child.stdout, child.stderr].map((stream) => stream.getReader());
   const kill = () => {
     try {
       child.kill("SIGKILL");
     } catch { /* it ended by itself */ }
+    // What it started may have its outputs, and go on.
+    for (const output of outputs) output.cancel().catch(() => {});
   };
   signal?.addEventListener("abort", kill, { once: true, signal: done.signal });
   clock.sleep(timeout_ms, ended).then(() => {
     is_late = true;
     kill();
   }, () => {});
-  const [stdout, stderr, { code }] = await Promise.all([
-    cappedText(child.stdout),
-    cappedText(child.stderr),
-    child.status,
-  ]);
+  const [texts, { code }] = await Promise.all([Promise.all(outputs.map(cappedText)), child.status]);
   done.abort();
   signal?.throwIfAborted();
   if (is_late) {
     throw engineError(`${program} gave no answer within ${timeout_ms / 1000} s; see that it works`);
   }
-  return { code, stdout, stderr };
+  return { code, stdout: texts[0]!, stderr: texts[1]! };
 }
 
 /** Starts an engine's program. @throws {ServiceError} `infrastructure_failed` when it is not installed. */
@@ -214,14 +213,15 @@ export function startEngineProgram(
   }
 }
 
-async function cappedText(stream: ReadableStream<Uint8Array>): Promise<string> {
+async function cappedText(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
   const decoder = new TextDecoder();
   let text = "", left = MAX_ANSWER_BYTES;
-  for await (const piece of stream) {
-    text += decoder.decode(piece.subarray(0, left), { stream: true });
-    left -= Math.min(left, piece.length);
+  while (true) {
+    const { value, done } = await reader.read();
+    if (done) return text;
+    text += decoder.decode(value.subarray(0, left), { stream: true });
+    left -= Math.min(left, value.length);
   }
-  return text;
 }
 
 /** The last lines of an engine's message, for an error. */

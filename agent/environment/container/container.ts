@@ -3,8 +3,8 @@
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { askEngine, type ContainerEngine, startEngineProgram } from "../container_engine.ts";
-import { FILE_STATUS, HELPER_PROGRAMS, HELPER_SCRIPT, quoted } from "./helper_script.ts";
-import { MarkedStream, StreamEnded } from "./marked_stream.ts";
+import { BLOCK_BYTES, FILE_STATUS, HELPER_PROGRAMS, HELPER_SCRIPT, quoted } from "./helper_script.ts";
+import { MarkedStream, type Sink, StreamEnded } from "./marked_stream.ts";
 
 /** The time that a container has to start. */
 export const START_TIMEOUT_MS = 60_000;
@@ -21,8 +21,8 @@ export const TMPFS_SHARE = 1 / 4;
 /** The most processes of a container. */
 export const MAX_PROCESSES = 256;
 
-/** The most bytes of a call's input. */
-export const MAX_INPUT_BYTES = 256 << 20;
+/** A call's input is sent in chunks of at most so many bytes; the helper holds one. */
+const CHUNK_BYTES = 1 << 20;
 
 /** The user and group of the processes. */
 const USER = 1000;
@@ -103,12 +103,27 @@ function startFailure({ engine, image }: ContainerOptions, stderr: string): Serv
 /** A line for the helper. */
 export interface ContainerCall {
   line: string;
-  input?: Uint8Array<ArrayBuffer>;
+  /** Pieces of the line's input. Absent: it is empty. */
+  input?: Iterable<Bytes> | AsyncIterable<Bytes>;
   /** Bytes of standard output, and of standard error, to keep. */
   max_output_bytes: number;
+  /** Bytes of the end of each output to keep when it has more. Default: none. */
+  tail_bytes?: number;
+  /** Takes the standard output, which the reply has not then. It has at most `max_output_bytes` and a block. */
+  sink?: Sink;
   timeout_ms: number;
   clock: Clock;
   signal: AbortSignal;
+}
+
+/** What a line wrote to an output. */
+export interface KeptOutput {
+  /** Its first bytes. */
+  bytes: Bytes;
+  /** Whether it had more. */
+  capped: boolean;
+  /** Its last bytes, if it had more and the call asked for them. */
+  tail: Bytes;
 }
 
 /** How a call ended. */
@@ -118,14 +133,17 @@ export interface ContainerReply {
   code: number;
   /** The program is not in the container. */
   is_missing: boolean;
-  stdout: Uint8Array<ArrayBuffer>;
-  stderr: Uint8Array<ArrayBuffer>;
-  capped: boolean;
+  stdout: KeptOutput;
+  stderr: KeptOutput;
   /** The memory limit killed processes during the call. */
   out_of_memory: boolean;
 }
 
-const NOTHING = new Uint8Array();
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const NO_BYTES = new Uint8Array();
+
+const NO_OUTPUT: KeptOutput = { bytes: NO_BYTES, capped: false, tail: NO_BYTES };
 
 /** A container that runs. */
 export class RunningContainer {
@@ -171,8 +189,8 @@ export class RunningContainer {
       return container;
     } catch (error) {
       // Its last words may come a little later than its end.
-      if (error instanceof StreamEnded) await child.status;
-      const said = error instanceof StreamEnded ? await container.#err.rest() : "";
+      const words = () => child.status.then(() => container.#err.rest());
+      const said = error instanceof StreamEnded ? await container.#soon(words(), "") : "";
       container.#is_busy = true;
       await container.end();
       signal.throwIfAborted();
@@ -199,38 +217,37 @@ export class RunningContainer {
     try {
       return await this.#call(call);
     } catch (error) {
-      if (!(error instanceof StreamEnded)) throw error;
       this.end();
-      throw this.#lost();
+      throw error instanceof StreamEnded ? this.#lost() : error;
     } finally {
       if (this.is_usable) this.#is_busy = false;
     }
   }
 
   async #call(call: ContainerCall): Promise<ContainerReply> {
-    const { line, input = NOTHING, max_output_bytes: cap, timeout_ms, clock, signal } = call;
-    if (input.length > MAX_INPUT_BYTES) {
-      throw new ServiceError(
-        "infrastructure_failed",
-        `Cannot send ${input.length} bytes to a container: more than ${MAX_INPUT_BYTES} (MAX_INPUT_BYTES)`,
-      );
-    }
+    const { line, input, max_output_bytes: cap, tail_bytes = 0, sink } = call;
     const word = crypto.randomUUID().replaceAll("-", "");
-    const limit = Math.ceil(timeout_ms / 1000) + BACKSTOP_SECS;
-    this.#send(new TextEncoder().encode(`${word} ${limit} ${cap} ${input.length}\n${line}\n`), input);
-    const begun = this.#out.prefix(`${word} begin\n`);
-    const answered = begun.then(() =>
-      Promise.all([
-        this.#out.until(new RegExp(`${word} (\\d+) \\.(\\w*) (1?)\\. (\\d+)\n$`), cap + 1),
-        this.#err.until(new RegExp(`${word}$`), cap + 1),
-      ])
+    const limit = Math.ceil(call.timeout_ms / 1000) + BACKSTOP_SECS;
+    // A byte more shows that there were more.
+    const blocks = Math.floor(cap / BLOCK_BYTES) + 1, most = blocks * BLOCK_BYTES + tail_bytes;
+    const head = `${word} ${limit} ${blocks} ${tail_bytes} ${input ? 1 : 0}\n${line}\n`;
+    const sent = this.#request(head, input);
+    const answered = Promise.all([
+      this.#out.until(new RegExp(`${word} (\\d+) \\.(\\w*) (\\d+)\n$`), most, sink),
+      this.#err.until(new RegExp(`${word}$`), most),
+      sent,
+    ]);
+    const { answer, why } = await this.#within(
+      answered,
+      call,
+      () => sent.then(() => this.#say(`stop ${word}\n`)),
     );
-    const { answer, why } = await this.#within(answered, { timeout_ms, clock, signal, word, begun });
     if (answer === null) {
-      const nothing = { stdout: NOTHING, stderr: NOTHING, capped: false, out_of_memory: false };
+      const nothing = { stdout: NO_OUTPUT, stderr: NO_OUTPUT, out_of_memory: false };
       return { ended: why ?? "killed", code: -1, is_missing: false, ...nothing };
     }
-    const [out, err] = answer, [, status, notes, , oom_kills] = out.marker;
+    this.#say(`next ${word}\n`);
+    const [out, err] = answer, [, status, notes, oom_kills] = out.marker;
     const out_of_memory = Number(oom_kills) > this.#oom_kills;
     this.#oom_kills = Number(oom_kills);
     const was_killed = notes!.includes("k") || !notes!.includes("a");
@@ -238,27 +255,42 @@ export class RunningContainer {
       ended: why ?? (was_killed ? "killed" : "exited"),
       code: Number(status),
       is_missing: notes!.includes("m"),
-      stdout: out.bytes.subarray(0, cap),
-      stderr: err.bytes.subarray(0, cap),
-      capped: out.bytes.length > cap || err.bytes.length > cap,
+      stdout: keptOutput(out.bytes, cap, tail_bytes),
+      stderr: keptOutput(err.bytes, cap, tail_bytes),
       out_of_memory,
     };
   }
 
-  /** A container that has ended does not read; the missing answer shows that. */
-  #send(...parts: Uint8Array<ArrayBuffer>[]): void {
-    for (const part of parts) {
-      if (part.length > 0) this.#input.write(part).catch(() => {});
+  async #request(head: string, input: ContainerCall["input"]): Promise<void> {
+    this.#say(head);
+    if (!input) return;
+    for await (const piece of input) {
+      for (let at = 0; at < piece.length; at += CHUNK_BYTES) {
+        const chunk = piece.subarray(at, at + CHUNK_BYTES);
+        this.#say(`${chunk.length}\n`);
+        await this.#send(chunk);
+      }
     }
+    this.#say("0\n");
   }
 
-  /** Waits for the answer. At the limit, or when the signal aborts, the call is interrupted. */
-  async #within<A extends readonly [{ marker: RegExpExecArray }, unknown]>(
+  #say(text: string): void {
+    this.#send(new TextEncoder().encode(text));
+  }
+
+  /** A container that has ended does not read; the missing answer shows that. */
+  async #send(bytes: Bytes): Promise<void> {
+    await this.#input.write(bytes).catch(() => {});
+  }
+
+  /**
+   * Waits for the answer. At the limit, or when the signal aborts, the call is stopped, and the answer has
+   * {@link GRACE_MS} more; then the container is ended.
+   */
+  async #within<A>(
     answered: Promise<A>,
-    { timeout_ms, clock, signal, word, begun }: Pick<ContainerCall, "timeout_ms" | "clock" | "signal"> & {
-      word: string;
-      begun: Promise<void>;
-    },
+    { timeout_ms, clock, signal }: ContainerCall,
+    stop_call: () => Promise<void>,
   ): Promise<{ answer: A | null; why: "timeout" | "cancelled" | null }> {
     answered.catch(() => {});
     const stop = new AbortController();
@@ -268,31 +300,15 @@ export class RunningContainer {
       if (signal.aborted) resolve("cancelled");
       signal.addEventListener("abort", () => resolve("cancelled"), { once: true, signal: stop.signal });
     });
-    const first = await Promise.race([answered, timed, aborted]).finally(() => stop.abort());
-    if (typeof first !== "string") return { answer: first, why: null };
-    const settled = async () => {
-      await begun;
-      this.#signal("SIGUSR1");
-      const answer = await answered;
-      // The call ended by itself meanwhile: the signal reaches the helper between calls, which it tells.
-      if (answer[0].marker[3] === "") await this.#out.until(new RegExp(`${word} idle\n$`), 0);
-      return answer;
-    };
+    const why = await Promise.race([answered.then(() => null), timed, aborted]).finally(() => stop.abort());
+    if (why === null) return { answer: await answered, why };
+    stop_call().catch(() => {});
     const grace = new AbortController();
     const given_up = this.#clock.sleep(GRACE_MS, grace.signal).then(() => null);
     given_up.catch(() => {});
-    const working = settled();
-    working.catch(() => {});
-    const answer = await Promise.race([working, given_up]).finally(() => grace.abort());
+    const answer = await Promise.race([answered, given_up]).finally(() => grace.abort());
     if (answer === null) this.end();
-    return { answer, why: first };
-  }
-
-  #signal(name: Deno.Signal): void {
-    try {
-      // The engine's program passes it on to the container's first process.
-      this.child.kill(name);
-    } catch { /* it has ended */ }
+    return { answer, why };
   }
 
   #lost(): ServiceError {
@@ -333,13 +349,15 @@ export class RunningContainer {
     const { engine } = this.options;
     const ask = (...args: string[]) =>
       askEngine(engine.program, args, { clock: this.#clock }).catch(() => null);
-    // Without input the helper ends, unless it still runs a call.
+    // Without input the helper ends, and with it what it runs.
     this.#input.close().catch(() => {});
     if (this.#is_busy) await ask("kill", this.name);
     if (!await this.#hasEnded()) {
       await ask("rm", "-f", ...engine.name === "podman" ? ["-t", "0"] : [], this.name);
       if (!await this.#hasEnded()) {
-        this.#signal("SIGKILL");
+        try {
+          this.child.kill("SIGKILL");
+        } catch { /* it has ended */ }
         await this.child.status;
       }
     }
@@ -347,12 +365,25 @@ export class RunningContainer {
     this.#input.abort().catch(() => {});
   }
 
-  async #hasEnded(): Promise<boolean> {
-    const stop = new AbortController();
-    const late = this.#clock.sleep(END_TIMEOUT_MS, stop.signal).then(() => false);
-    late.catch(() => {});
-    return await Promise.race([this.child.status.then(() => true), late]).finally(() => stop.abort());
+  #hasEnded(): Promise<boolean> {
+    return this.#soon(this.child.status.then(() => true), false);
   }
+
+  /** What a promise gives within {@link END_TIMEOUT_MS}, else another value. */
+  async #soon<T>(promise: Promise<T>, otherwise: T): Promise<T> {
+    const stop = new AbortController();
+    promise.catch(() => {});
+    const late = this.#clock.sleep(END_TIMEOUT_MS, stop.signal).then(() => otherwise);
+    late.catch(() => {});
+    return await Promise.race([promise, late]).finally(() => stop.abort());
+  }
+}
+
+/** @param bytes All of an output, or its first bytes, more than `cap`, and its last ones. */
+function keptOutput(bytes: Bytes, cap: number, tail_bytes: number): KeptOutput {
+  const capped = bytes.length > cap;
+  const tail = capped && tail_bytes > 0 ? bytes.subarray(-tail_bytes) : NO_BYTES;
+  return { bytes: bytes.subarray(0, cap), capped, tail };
 }
 
 /** Whether a status of a function for files is one of its refusals. */

@@ -5,7 +5,7 @@ import { ServiceError } from "../../../core/errors.ts";
 import type { CommandResult, Sandbox, SandboxCommand } from "../../tools/sandbox.ts";
 import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
 import { MAX_RESULT_BYTES } from "../workspace.ts";
-import { type ContainerReply, fileRefusal, type RunningContainer } from "./container.ts";
+import { type ContainerReply, fileRefusal, type KeptOutput, type RunningContainer } from "./container.ts";
 import { quoted } from "./helper_script.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded in the container. */
@@ -19,27 +19,28 @@ export interface ContainerSandboxOptions {
 export class ContainerSandbox implements Sandbox {
   constructor(readonly container: RunningContainer, readonly options: ContainerSandboxOptions) {}
 
-  async run({ argv, stdin = "", max_output_bytes }: SandboxCommand, signal: AbortSignal) {
+  async run({ argv, stdin, max_output_bytes, tail_bytes = 0 }: SandboxCommand, signal: AbortSignal) {
     const [name] = argv;
     if (argv.some((argument) => argument.includes("\0"))) {
       throw new ServiceError("environment_failed", `Cannot run ${name}: an argument has a NUL`);
     }
     const reply = await this.container.call({
       line: ["x", ...argv.map(quoted)].join(" "),
-      input: new TextEncoder().encode(stdin),
+      ...(stdin && { input: [new TextEncoder().encode(stdin)] }),
       max_output_bytes: max_output_bytes ?? MAX_OUTPUT_BYTES,
+      tail_bytes,
       ...this.#limit(signal),
     });
     if (reply.is_missing) {
       throw new ServiceError("environment_failed", `Cannot run ${name}: no such program`);
     }
-    return commandResult(reply);
+    return commandResult(reply, tail_bytes > 0);
   }
 
   async read(path: string): Promise<string> {
-    const { stdout, capped } = await this.#files("f_read", path);
+    const { bytes, capped } = await this.#files("f_read", path);
     if (capped) throw tooLarge(`read ${path}`);
-    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(stdout);
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   }
 
   async write(path: string, content: string): Promise<void> {
@@ -52,20 +53,24 @@ export class ContainerSandbox implements Sandbox {
   }
 
   async list(path: string): Promise<{ name: string; directory: boolean }[]> {
-    const { stdout, capped } = await this.#files("f_list", path);
+    const { bytes, capped } = await this.#files("f_list", path);
     if (capped) throw tooLarge(`list ${path}`);
-    return new TextDecoder().decode(stdout).split("\0").filter((name) => name !== "").map((name) => {
+    return new TextDecoder().decode(bytes).split("\0").filter((name) => name !== "").map((name) => {
       const directory = name.endsWith("/");
       return { name: directory ? name.slice(0, -1) : name, directory };
     });
   }
 
-  async #files(name: string, path: string, input?: Uint8Array<ArrayBuffer>): Promise<ContainerReply> {
+  async #files(name: string, path: string, input?: Uint8Array<ArrayBuffer>): Promise<KeptOutput> {
     if (path.includes("\0")) throw new WorkspaceRefusal("outside");
     const { signal } = new AbortController();
-    const call = { max_output_bytes: MAX_RESULT_BYTES, ...(input && { input }), ...this.#limit(signal) };
+    const call = {
+      max_output_bytes: MAX_RESULT_BYTES,
+      ...(input && { input: [input] }),
+      ...this.#limit(signal),
+    };
     const reply = await this.container.files(name, [path], call);
-    if (reply.code === 0) return reply;
+    if (reply.code === 0) return reply.stdout;
     throw new WorkspaceRefusal(fileRefusal(reply.code) ?? "unusable");
   }
 
@@ -76,15 +81,20 @@ export class ContainerSandbox implements Sandbox {
 }
 
 function commandResult(
-  { ended, code, stdout, stderr, capped, out_of_memory }: ContainerReply,
+  { ended, code, stdout, stderr, out_of_memory }: ContainerReply,
+  has_tails: boolean,
 ): CommandResult {
-  const text = (bytes: Uint8Array<ArrayBuffer>) => new TextDecoder().decode(bytes);
+  const text = ({ bytes }: KeptOutput) => new TextDecoder().decode(bytes);
+  // The first character may have lost its first bytes.
+  const end = ({ tail }: KeptOutput) => new TextDecoder().decode(tail).replace(/^\ufffd{1,3}/, "");
+  const capped = stdout.capped || stderr.capped;
   return {
     code: ended === "exited" ? code : null,
     ended,
     stdout: text(stdout),
     stderr: text(stderr),
     capped,
+    ...capped && has_tails && { tails: { stdout: end(stdout), stderr: end(stderr) } },
     ...(out_of_memory && { out_of_memory: true as const }),
   };
 }

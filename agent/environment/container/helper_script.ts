@@ -1,31 +1,38 @@
+/** Output is passed on in blocks of so many bytes. */
+export const BLOCK_BYTES = 65_536;
+
 /**
  * The program that is process 1 of a container: a POSIX shell script, so that it runs in any image with a shell. It
- * reads requests from its standard input and ends with it, which ends the container.
+ * reads requests from its standard input and ends with it, which ends the container, whatever it runs then.
  *
- * A request is a line `word limit cap bytes`, a line of shell, and so many bytes of input for that line. The line calls
- * `x` to run a program under a limit of seconds, or a function for files. The answer is the line's standard output, cut
- * one byte behind `cap`, then `word status .notes interrupted. oom_kills` and a line end; and on standard error the
- * line's standard error, cut likewise, then the word. Words are random, so no output can be taken for an answer.
+ * A request is a line `word limit blocks tail input` and a line of shell. If `input` is 1, the shell's input follows in
+ * chunks, each after a line with its number of bytes, and then a line `0`. The shell's line calls `x` to run a program
+ * under a limit of seconds, or a function for files. The answer is what the line wrote to its standard output: its first
+ * `blocks` blocks and its last `tail` bytes after these. Then comes `word status .notes oom_kills` and a line end; and
+ * on standard error the same of its standard error, then the word. Words are random, so no output can be taken for an
+ * answer.
+ *
+ * The line `stop word` ends what the call runs; the answer comes in any case. After the answer comes the line
+ * `next word`, before the next request. So each line has one reader, and a `stop` that comes late cannot reach another
+ * call. There are no signals: an engine may lose one, and a shell may be about to wait when it comes.
  *
  * Of the notes, `a` says that the shell of the call lived to its end, `k` that a signal killed the program (a shell's
  * exit status alone does not tell that from `exit 137`), and `m` that there is no such program.
  *
- * The answer begins with the line `word begin`. After it SIGUSR1 ends what the call runs: the call's answer says `1` for
- * interrupted, or the call has ended and the helper says the last word and `idle`.
- *
- * At the end of a call every process is killed but the helper and those that read the output. They are stopped before
- * that: a stopped process cannot start others.
+ * At the end of a call every process is killed but the helper, those that read the output and the one that reads the
+ * input. They are stopped before that: a stopped process cannot start others.
  */
 export const HELPER_SCRIPT = String.raw`
 [ -z "$BASH_VERSION" ] || set +o posix
 nl='
 '
-stop= poked= state=idle word=start out= err= fds=/proc/self/fd events=
+poked= fds=/proc/self/fd events=
 for f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do [ ! -r $f ] || events=$f; done
-mkfifo /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note || exit 9
-exec 5<>/tmp/.svc_out 6<>/tmp/.svc_err 9<>/tmp/.svc_note
-rm -f /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note
-exec 7<$fds/5 8<$fds/6 3<&0 4>&2 5>&- 6>&- 2>/dev/null
+mkfifo /tmp/.svc_in /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note || exit 9
+# 3 requests, 4 standard error, 0 the call's input, 5 and 7 its output, 6 and 8 its errors, 9 its notes.
+exec 3<&0 4>&2 2<>/tmp/.svc_in 5<>/tmp/.svc_out 6<>/tmp/.svc_err 9<>/tmp/.svc_note
+rm -f /tmp/.svc_in /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note
+exec 0<$fds/2 7<$fds/5 8<$fds/6 5>&- 6>&- 2>/dev/null
 
 end_others() {
   found=
@@ -33,8 +40,8 @@ end_others() {
     read -r s <"$p/stat" || continue
     set -- ${"$"}{s##*) }
     p=${"$"}{p#/proc/}
-    case " 1 $out $err " in *" $p "*) continue ;; esac
-    case " $out $err " in *" $2 "*) continue ;; esac
+    case " 1 $out $err $listener " in *" $p "*) continue ;; esac
+    case " $out $err $listener " in *" $2 "*) continue ;; esac
     left=1
     [ "$1" != Z ] || continue
     found=1
@@ -48,13 +55,24 @@ end_all() {
   end_others
   kill -CONT -1
 }
-interrupt() {
-  stop=1
-  case $state in idle) echo "$word idle" ;; busy) end_all ;; esac
-}
-trap interrupt USR1
 # Without a handler the shell would end. Programs must not inherit that signals are ignored.
 trap 'poked=1' HUP INT QUIT TERM
+
+keep() {
+  dd bs=${BLOCK_BYTES} count=$blocks iflag=fullblock
+  if [ $tail = 0 ]; then exec cat >/dev/null; else exec tail -c $tail; fi
+}
+listen() {
+  if [ $input = 1 ]; then
+    while IFS= read -r bytes && [ "$bytes" != 0 ]; do dd bs=$bytes count=1 iflag=fullblock >&2 2>/dev/null; done
+    exec 2>/dev/null
+  fi
+  while IFS= read -r order; do
+    case $order in "next $word") exit 0 ;; "stop $word") kill -9 $call ;; esac
+  done
+  kill -9 $call
+  exit 1
+}
 
 x() {
   case $1 in
@@ -140,32 +158,33 @@ f_clean() {
 
 echo ready
 while :; do
-  IFS= read -r head || { [ ! "$stop$poked" ] || { stop= poked=; continue; }; exit 0; }
-  IFS= read -r line || exit 0
+  IFS= read -r head <&3 || { [ "$poked" ] || exit 0; poked=; continue; }
+  IFS= read -r line <&3 || exit 0
   set -- $head
-  word=$1 limit=$2 cap=$(($3 + 1)) bytes=$4 stop= left= state=start
-  echo "$word begin"
+  word=$1 limit=$2 blocks=$3 tail=$4 input=$5 left=
   exec 5>$fds/7 6>$fds/8
-  (head -c $cap; exec cat >/dev/null) <&7 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
+  { keep; } <&7 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
   out=$!
-  (head -c $cap; exec cat >/dev/null) <&8 >&4 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
+  { keep; } <&8 >&4 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
   err=$!
+  # By its path, since what a shell starts in the background has an empty input.
+  in=/dev/null
+  [ $input = 0 ] || { exec 2>$fds/0; in=/proc/$$/fd/0; }
   {
-    [ ! "$stop" ] || exit 1
-    if [ $bytes = 0 ]; then eval "$line" 3<&- </dev/null
-    else dd bs=$bytes count=1 iflag=fullblock <&3 3<&- 2>/dev/null | { eval "$line"; } 3<&-
-    fi
+    eval "$line"
     status=$?
     echo '! alive' >&9
     exit $status
-  } 4>&- 7<&- 8<&- >&5 2>&9 5>&- &
+  } <$in 3<&- 4>&- 7<&- 8<&- >&5 2>&9 5>&- &
   call=$!
-  exec 5>&- 6>&-
-  state=busy
-  [ ! "$stop" ] || end_all
+  { listen; } <&3 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
+  listener=$!
+  exec 2>/dev/null 5>&- 6>&-
   # A signal ends the wait, but not the call.
   while wait $call; status=$?; kill -0 $call; do :; done
   end_all
+  # What the call did not read; its writer is done then.
+  [ $input = 0 ] || cat >/dev/null
   # What kills the readers leaves bytes that would be taken for the next call's.
   wait $out || cat <&7 >/dev/null
   wait $err || cat <&8 >/dev/null
@@ -181,16 +200,17 @@ while :; do
     case $note in '! end') break ;; '! alive') notes=a$notes ;; '! missing') notes=m$notes ;; *) notes=k ;; esac
   done
   [ -z "$events" ] || while read -r key value; do [ "$key" != oom_kill ] || oom=$value; done <$events
-  state=idle
   printf '%s' "$word" >&4
-  echo "$word $status .$notes $stop. $oom"
+  echo "$word $status .$notes $oom"
+  # If a command killed the listener, its lines are still there.
+  wait $listener || while IFS= read -r order <&3 && [ "$order" != "next $word" ]; do :; done
 done
 `;
 
 /** The programs that an image must have for it. */
 export const HELPER_PROGRAMS = [
-  ...["sh", "cat", "chmod", "cmp", "cp", "dd", "find", "head", "ls", "mkdir", "mkfifo", "readlink", "rm"],
-  ...["setsid", "stat", "tar", "timeout"],
+  ...["sh", "cat", "chmod", "cmp", "cp", "dd", "find", "ls", "mkdir", "mkfifo", "readlink", "rm"],
+  ...["setsid", "stat", "tail", "tar", "timeout"],
 ] as const;
 
 /** Exit statuses of the functions for files. */

@@ -3,6 +3,14 @@
 /** Bytes beyond a part's limit that the marker may have. */
 const MAX_MARKER_BYTES = 256;
 
+/** A sink gets pieces of about so many bytes. */
+const SINK_BYTES = 1 << 20;
+
+const NOTHING = new Uint8Array();
+
+/** Takes the bytes of a part, piece by piece. */
+export type Sink = (bytes: Uint8Array<ArrayBuffer>) => Promise<void>;
+
 /** The error of a stream that ended before the marker, or whose part is too long. */
 export class StreamEnded extends Error {}
 
@@ -26,13 +34,27 @@ export class MarkedStream {
    * The bytes up to a marker, which ends what the other side writes.
    *
    * @param marker Matches at the end, and has at most 256 bytes.
+   * @param sink Takes the bytes, which are not returned then.
    * @throws {StreamEnded} Also after more than `max_bytes` before the marker.
    */
-  async until(marker: RegExp, max_bytes: number): Promise<MarkedPart> {
+  async until(marker: RegExp, max_bytes: number, sink?: Sink): Promise<MarkedPart> {
+    let taken = 0;
     while (true) {
       const match = marker.exec(this.#tail);
-      if (match) return { bytes: this.#take(match[0].length), marker: match };
-      if (this.#length > max_bytes + MAX_MARKER_BYTES) throw new StreamEnded("more bytes than asked for");
+      if (match) {
+        const bytes = this.#take(match[0].length);
+        if (sink) await sink(bytes);
+        return { bytes: sink ? NOTHING : bytes, marker: match };
+      }
+      if (taken + this.#length > max_bytes + MAX_MARKER_BYTES) {
+        throw new StreamEnded("more bytes than asked for");
+      }
+      if (sink && this.#length > SINK_BYTES) {
+        const tail = this.#tail, all = this.#take(0), at = all.length - MAX_MARKER_BYTES;
+        await sink(all.subarray(0, at));
+        taken += at;
+        this.#put(all.subarray(at), tail);
+      }
       await this.#read();
     }
   }
@@ -40,21 +62,14 @@ export class MarkedStream {
   async #read(): Promise<void> {
     const { value, done } = await this.#reader.read();
     if (done) throw new StreamEnded("it has ended");
-    this.#pieces.push(value);
-    this.#length += value.length;
-    const last = value.subarray(-MAX_MARKER_BYTES);
-    this.#tail = (this.#tail + latin1(last)).slice(-MAX_MARKER_BYTES);
+    const last = latin1(value.subarray(-MAX_MARKER_BYTES));
+    this.#put(value, (this.#tail + last).slice(-MAX_MARKER_BYTES));
   }
 
-  /** Takes a text at the start of the stream. @throws {StreamEnded} Also for another text. */
-  async prefix(text: string): Promise<void> {
-    while (this.#length < text.length) await this.#read();
-    const all = this.#take(0);
-    if (latin1(all.subarray(0, text.length)) !== text) throw new StreamEnded("it has another start");
-    const rest = all.subarray(text.length);
-    this.#pieces.push(rest);
-    this.#length = rest.length;
-    this.#tail = latin1(rest.subarray(-MAX_MARKER_BYTES));
+  #put(bytes: Uint8Array, tail: string): void {
+    this.#pieces.push(bytes);
+    this.#length += bytes.length;
+    this.#tail = tail;
   }
 
   /** What is left of a stream that ends, as text; its first bytes. */

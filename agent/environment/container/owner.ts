@@ -20,14 +20,18 @@ export interface Owner {
 
 const PREFIX = /^svc-([0-9a-f]{12})-/;
 
+const OWNER_FILE = /^[0-9a-f]{12}$/;
+
 /** Makes and locks a file in the folder, which all users share. The system releases the lock when the process ends. */
 export async function becomeOwner(folder: string): Promise<Owner> {
   await Deno.mkdir(folder, { recursive: true, mode: 0o1777 });
   const place = await placeOf(folder);
   const id = crypto.randomUUID().replaceAll("-", "").slice(0, 12);
   const path = `${folder}/${id}`;
-  const file = await Deno.open(path, { createNew: true, write: true });
+  // Locked before it has its name: who finds it unlocked removes it.
+  const file = await Deno.open(`${path}-draft`, { createNew: true, write: true });
   await file.lock(true);
+  await Deno.rename(`${path}-draft`, path);
   return {
     place,
     prefix: `svc-${id}-`,
@@ -50,7 +54,7 @@ async function placeOf(folder: string): Promise<string> {
 }
 
 /**
- * Removes the containers of this machine whose process has ended.
+ * Removes the containers of this machine whose process has ended, and the files of such processes.
  *
  * @returns How many.
  * @throws {ServiceError} `environment_failed` when the engine does not answer.
@@ -75,10 +79,13 @@ export async function removeOrphans(
   if (orphans.length > 0) {
     await askEngine(program, ["rm", "-f", ...engine.name === "podman" ? ["-t", "0"] : [], ...orphans], wait);
   }
+  for await (const { name } of Deno.readDir(folder)) {
+    if (OWNER_FILE.test(name)) await isLocked(`${folder}/${name}`);
+  }
   return orphans.length;
 }
 
-/** Whether a process has the file. One that may not be opened belongs to another user's process. */
+/** Whether a process has the file, which is removed otherwise. One that may not be opened belongs to another user's process. */
 async function isLocked(path: string): Promise<boolean> {
   let file: Deno.FsFile;
   try {

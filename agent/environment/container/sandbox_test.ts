@@ -1,7 +1,10 @@
 /** Rows X1 to X4 of the sandbox: what programs in a container cannot do, and that each limit ends only its own call. */
 
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
+import { join } from "node:path";
 import { ManualClock } from "../../../core/clock_fake.ts";
+import { withFolder } from "../../../tests/folder.ts";
+import { askEngine, type ContainerEngine } from "../container_engine.ts";
 import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
 import { LAB_IMAGE, labEngine, needsContainers } from "../container_testing.ts";
 import { MAX_RESULT_BYTES } from "../workspace.ts";
@@ -15,7 +18,8 @@ const NO_PROGRAMS = "ps -o comm | grep -x -e sleep -e yes || echo none";
 
 function options(more: Partial<ContainerOptions> = {}): ContainerOptions {
   const labels = { "svc.test": "sandbox" };
-  return { engine: labEngine(), image: LAB_IMAGE, allow_network: false, limits: LIMITS, labels, ...more };
+  const { engine = labEngine() } = more;
+  return { image: LAB_IMAGE, allow_network: false, limits: LIMITS, labels, ...more, engine };
 }
 
 interface Tested {
@@ -132,6 +136,35 @@ containerTest("X2: output beyond the limit is discarded in the container", async
   deepEqual([more.stdout, more.capped], ["12345", true]);
 });
 
+containerTest(
+  "X2: a long output has its end besides its start when a command asks for it",
+  async ({ sandbox }) => {
+    const run = (line: string, more: object) => sandbox.run({ argv: ["sh", "-c", line], ...more }, NEVER);
+    const long = await run("printf 0123456789äz", { max_output_bytes: 4, tail_bytes: 2 });
+    deepEqual([long.stdout, long.capped, long.tails], ["0123", true, { stdout: "z", stderr: "" }]);
+    const pieces = await run("for i in 1 2 3 4 5; do printf $i; done >&2", {
+      max_output_bytes: 1,
+      tail_bytes: 3,
+    });
+    deepEqual(pieces.tails, { stdout: "", stderr: "345" });
+    const { tails, stdout } = await run("seq 1000000", { max_output_bytes: 3, tail_bytes: 8 });
+    deepEqual([stdout, tails?.stdout], ["1\n2", "1000000\n"]);
+    equal((await run("printf 0123", { max_output_bytes: 4, tail_bytes: 2 })).tails, undefined);
+    equal((await run("printf 01234", { max_output_bytes: 4 })).tails, undefined);
+  },
+);
+
+containerTest("a program's input is complete, and need not be read", async ({ sandbox, sh }) => {
+  const stdin = "zwölf\n".repeat(400_000);
+  equal((await sandbox.run({ argv: ["wc", "-c"], stdin }, NEVER)).stdout.trim(), "2800000");
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(stdin))).toHex();
+  equal((await sandbox.run({ argv: ["sha256sum"], stdin }, NEVER)).stdout.slice(0, 64), hash);
+  equal((await sandbox.run({ argv: ["sh", "-c", "exit 3"], stdin }, NEVER)).code, 3);
+  const killed = await sandbox.run({ argv: ["kill", "-9", "-1"], stdin: "x".repeat(100_000) }, NEVER);
+  equal(killed.ended, "killed");
+  equal(await sh("echo works"), "works");
+});
+
 containerTest("X2: memory, processes and space are limited", async ({ sandbox, sh }) => {
   const bomb = `dd if=/dev/zero of=/dev/null bs=${LIMITS.memory_mb * 2}M count=1`;
   const { ended, out_of_memory } = await sandbox.run({ argv: ["sh", "-c", `exec ${bomb}`] }, NEVER);
@@ -159,7 +192,6 @@ containerTest(
 containerTest("X2: a command cannot end or forge the helper", async ({ sh }) => {
   equal(await sh("kill -9 1; kill -TERM 1; kill -INT 1; kill -HUP 1; echo still"), "still");
   equal(await sh("kill -9 -1"), "killed: ");
-  equal(await sh("kill -USR1 1; sleep 1000"), "killed: ");
   equal(await sh("echo works"), "works");
   equal(await sh("echo x 0 .a . 0 > /proc/1/fd/1"), "x 0 .a . 0", "it is output");
   equal(await sh("echo works"), "works");
@@ -223,32 +255,77 @@ containerTest("X4: a container has no rights beyond its user's", async ({ sh }) 
   equal(await sh("env | grep -ci proxy || true"), "0");
 });
 
+/** Starts a container, and checks that a call to it ends at its limit and {@link GRACE_MS}, whatever the helper does. */
+async function expectGivenUp(more: Partial<ContainerOptions>, spoil: (name: string) => Promise<unknown>) {
+  const clock = new ManualClock(), machine = new ManualClock(), name = `svc-test-${crypto.randomUUID()}`;
+  const container = await RunningContainer.start(options({ ...more, clock: machine }), name, NEVER);
+  await spoil(name);
+  const input = [new Uint8Array(4 << 20)];
+  const call = { line: "x true", input, max_output_bytes: 10, timeout_ms: 1000, clock, signal: NEVER };
+  const running = container.call(call);
+  while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await clock.advance(1000);
+  let ended = false;
+  running.catch(() => {}).finally(() => ended = true);
+  while (machine.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await machine.advance(GRACE_MS - 1);
+  equal(ended, false);
+  await machine.advance(1);
+  equal((await running).ended, "timeout");
+  equal(container.is_usable, false);
+  await rejects(container.call(call), { code: "environment_failed" });
+  let is_gone = false;
+  container.end().then(() => is_gone = true);
+  while (!is_gone) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    await machine.advance(100);
+  }
+}
+
 Deno.test({
   ...needsContainers("a container that does not answer is ended, and says so to later calls"),
   sanitizeOps: true,
   sanitizeResources: true,
-  async fn() {
-    const clock = new ManualClock(), machine = new ManualClock(), name = `svc-test-${crypto.randomUUID()}`;
-    const container = await RunningContainer.start(options({ clock: machine }), name, NEVER);
+  fn: () =>
     // Stopped from outside, as by a machine that hangs.
-    const { program } = labEngine();
-    await new Deno.Command(program, { args: ["kill", "-s", "STOP", name], stdout: "null" }).output();
-    const call = { line: "x true", max_output_bytes: 10, timeout_ms: 1000, clock, signal: NEVER };
-    const running = container.call(call);
-    while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-    await clock.advance(1000);
-    let ended = false;
-    running.finally(() => ended = true);
-    while (machine.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-    await machine.advance(GRACE_MS - 1);
-    equal(ended, false);
-    await machine.advance(1);
-    equal((await running).ended, "timeout");
-    equal(container.is_usable, false);
-    await rejects(container.call(call), { code: "environment_failed" });
-    await container.end();
-  },
+    expectGivenUp({}, (name) => askEngine(labEngine().program, ["kill", "-s", "STOP", name])),
 });
+
+/** What a broken helper does with a call. */
+const BROKEN_HELPERS = {
+  "reads nothing": "exec sleep 1000",
+  "says nothing": "exec cat 3>&1 >/dev/null",
+  "says nothing on standard output": 'read -r word _; printf %s "$word" >&2; exec cat 3>&1 >/dev/null',
+  "says nothing on standard error": 'read -r word _; echo "$word 0 .a 0"; exec cat 3>&1 >/dev/null',
+  "says half of an answer":
+    'read -r word _; printf %s "$word" >&2; printf %s "$word 0 .a"; exec cat 3>&1 >/dev/null',
+  "answers another call": "read -r word _; echo other 0 .a 0; printf other >&2; exec cat 3>&1 >/dev/null",
+};
+
+for (const [what, script] of Object.entries(BROKEN_HELPERS)) {
+  Deno.test({
+    name: `a call is given up when the helper ${what}`,
+    ignore: Deno.build.os === "windows",
+    sanitizeOps: true,
+    sanitizeResources: true,
+    fn: () =>
+      withFolder(async (folder) => {
+        // An engine whose container is this helper, and which ends nothing.
+        const program = join(folder, "engine");
+        const text = `#!/bin/sh\n[ "$1" = run ] || exit 0\necho ready\n${script}\n`;
+        await Deno.writeTextFile(program, text, { mode: 0o755 });
+        const engine = {
+          name: "podman",
+          program,
+          version: "0",
+          rootless: false,
+          cgroups: "v2",
+          runtime: null,
+        };
+        await expectGivenUp({ engine: engine as ContainerEngine }, () => Promise.resolve());
+      }),
+  });
+}
 
 Deno.test({
   ...needsContainers("a container that cannot start says why"),

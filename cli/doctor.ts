@@ -2,6 +2,7 @@
 
 import type { Command } from "commander";
 import { findIsolation } from "../agent/environment/bubblewrap.ts";
+import { engineText, findEngine } from "../agent/environment/container_engine.ts";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
 import { isolationText } from "../agent/environment/local.ts";
 import { denoFolder, SEARCH_PATH } from "../agent/environment/program.ts";
@@ -93,6 +94,7 @@ async function machineRows(): Promise<Row[]> {
   rows.push(["local sandbox", isolationText(await findIsolation())]);
   rows.push(["typescript tools", typescriptFact(denoFolder())]);
   rows.push(["http environments", "need nothing here: agent.environment.base_url names your server"]);
+  rows.push(["containers", await containersText()]);
   rows.push(["MCP servers", HAS_MCP ? "as tools, local and remote" : "not in this build (mcp)"]);
   rows.push(["processes that commands leave", leftoversFact(await canFindLeftovers())]);
   return rows;
@@ -103,6 +105,17 @@ export function typescriptFact(folder: string | null): string {
   return folder === null
     ? "need a deno in a usual folder, such as /usr/local/bin"
     : `run with ${folder}/deno`;
+}
+
+/** The engine that starts containers, or why none can. */
+async function containersText(): Promise<string> {
+  if (missingPart(ENVIRONMENT_KINDS.container) !== null) return "not in this build (containers)";
+  try {
+    return engineText(await findEngine());
+  } catch (error) {
+    if (error instanceof ServiceError) return error.message;
+    throw error;
+  }
 }
 
 /** The consequence of whether leftover processes of scenarios' commands can be found. */

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { canFindLeftovers } from "../agent/environment/leftovers.ts";
+import { engineText, findEngine } from "../agent/environment/container_engine.ts";
+import { errorText } from "../core/errors.ts";
 import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { findIsolation } from "../agent/environment/bubblewrap.ts";
 import { isolationText } from "../agent/environment/local.ts";
@@ -33,6 +35,8 @@ Deno.test("the doctor prints versions and variables, and exits with status 0, or
     const folder = facts[name].replace(/\/[^/]*$/, "");
     assert.ok(SEARCH_PATH.split(":").includes(folder) || facts[name].includes('type "local"'), facts[name]);
   }
+  const found = await findEngine().then(engineText, errorText);
+  assert.equal(facts.containers, found);
   assert.equal(facts["processes that commands leave"], leftoversFact(await canFindLeftovers()));
   assert.match(leftoversFact(false), /only in the command's own process group.*grep -z/);
 });

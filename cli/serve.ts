@@ -1,11 +1,13 @@
 /** Runs the server until it is told to stop, for `svc-server` and `svc server`. */
 
 import { fileURLToPath } from "node:url";
+import { findEngine } from "../agent/environment/container_engine.ts";
 import type { ServerConfig } from "../config/server/schema.ts";
 import { loadServerConfig, parseServerConfig } from "../config/server/load.ts";
 import { pathKeys } from "../config/check/request_keys.ts";
 import { systemClock } from "../core/clock.ts";
 import { deviceFolder, deviceHolders, deviceOwner } from "../core/device_lock.ts";
+import { errorText } from "../core/errors.ts";
 import { entryFlags, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
 import { makeFolder } from "../core/files.ts";
 import { Log } from "../core/log.ts";
@@ -20,7 +22,7 @@ import { JobPool } from "../runs/jobs/job_pool.ts";
 import { listen, type ListeningServer } from "../server/listen/listen.ts";
 import { servingPlanner } from "../server/requests/plan_serving.ts";
 import { FleetRuns } from "../server/resources/run_document.ts";
-import type { ProbedDevice } from "../server/routing/services.ts";
+import type { Availability, ProbedDevice } from "../server/routing/services.ts";
 import { probeDevices } from "./device_probe.ts";
 import { type Database, openDatabase } from "../server/store/database.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
@@ -67,6 +69,16 @@ function deviceProbe(entry_url: string): () => Promise<ProbedDevice[]> {
     probing.catch(() => probed = null);
     return probing;
   };
+}
+
+/** Never throws. */
+async function probeContainers(): Promise<Availability> {
+  try {
+    await findEngine();
+    return { available: true, reason: null };
+  } catch (error) {
+    return { available: false, reason: errorText(error) };
+  }
 }
 
 function assumedDevice(): ProbedDevice {
@@ -126,6 +138,7 @@ async function open(
   const server = await listen(config, {
     ...devices,
     interface_files,
+    probeContainers,
     ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database },
     ...{ log: log.line, logRequest: log.line, ...(serving ? { serving } : {}) },
   });

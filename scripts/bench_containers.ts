@@ -32,10 +32,10 @@ if (import.meta.main) {
   const scenario = scenarioWith({ summary: ["true"], verify: { command: ["true"] } });
   const open = () => factory.open(scenario, { seed: 1, signal });
   const lines: object[] = [];
-  const { name, version, runtime } = labEngine();
+  const { name, version, runtimes } = labEngine();
   const facts = {
     ...{ machine: await machineName(), commit: await currentCommit(), deno: Deno.version.deno },
-    ...{ engine: `${name} ${version}`, runtime, load_average: rounded(Deno.loadavg()[0] ?? 0) },
+    ...{ engine: `${name} ${version}`, runtime: runtimes[0], load_average: rounded(Deno.loadavg()[0] ?? 0) },
     time: new Date().toISOString(),
   };
   const add = (bench: string, took: number[]) => {

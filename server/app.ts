@@ -39,7 +39,7 @@ import {
 import { ROUTES } from "./route_table.ts";
 import { decodeSegments, type FoundPath, Router, splitTarget } from "./routing/router.ts";
 import { NO_RUNS, type RunSource } from "./sources/run_source.ts";
-import type { ProbedDevice, Services } from "./routing/services.ts";
+import type { Availability, ProbedDevice, Services } from "./routing/services.ts";
 import { type Database, openDatabase } from "./store/database.ts";
 import { FleetEvents } from "./store/fleet_events.ts";
 import { followFleet } from "./store/follow_fleet.ts";
@@ -76,6 +76,8 @@ export interface AppOptions {
   port: () => number;
   /** Called at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<ProbedDevice[]>;
+  /** Whether containers can start here. Absent: what this build has decides. */
+  probeContainers?: () => Promise<Availability>;
   /** The device for which runs are planned on a machine without one; absent: plans are refused there. */
   assumed_device?: ProbedDevice;
   /** Runs long or hostile work outside of this thread; absent: routes that need it fail. */
@@ -153,14 +155,14 @@ export class App {
   readonly #watch: RequestWatch;
   readonly #interface: InterfaceFiles | null;
   #devices: Promise<ProbedDevice[]> | null = null;
+  #containers: Promise<Availability | null> | null = null;
   #folders: readonly string[] | null = null;
   /** Resolves when the fleet is closed and all its changes are stored. */
   readonly ended: Promise<void>;
 
   constructor(options: AppOptions) {
     const { config, clock, log, routes = ROUTES, runs = NO_RUNS, logRequest = () => {} } = options;
-    const { trajectories = new ObservedRuns() } = options;
-    const { database = openDatabase(null, options) } = options;
+    const { trajectories = new ObservedRuns(), database = openDatabase(null, options) } = options;
     const began_ms = clock.monotonic_ms();
     let document: OpenApiDocument | null = null;
     this.#options = options;
@@ -188,6 +190,7 @@ export class App {
       measured_texts: new MeasuredTexts(),
       newRedactor: () => this.#redactor(),
       devices: () => this.#devices ??= this.#probe(),
+      containers: () => this.#containers ??= this.#probeContainers(),
       openApi: () => document ??= openApiDocument(routes),
       jobs,
       telemetry: [() => this.#watch.families(), () => watched.families()],
@@ -329,6 +332,13 @@ export class App {
       this.#devices = null;
       throw error;
     }
+  }
+
+  /** An engine that cannot be used is asked again by the next request: somebody may have started it. */
+  async #probeContainers(): Promise<Availability | null> {
+    const found = await this.#options.probeContainers?.();
+    if (!found?.available) this.#containers = null;
+    return found ?? null;
   }
 
   #failed(error: unknown, exchange: Exchange): Answer {

@@ -99,6 +99,19 @@ Deno.test("capabilities has the contract's fields, and devices are probed once",
   });
 });
 
+Deno.test("capabilities tell why containers cannot start, and ask again until they can", async () => {
+  const answers = [{ available: false, reason: "Cannot start containers: podman is not installed" }, {
+    available: true,
+    reason: null,
+  }];
+  let probes = 0;
+  const { send } = testApp({ probeContainers: () => Promise.resolve(answers[probes++]!) });
+  for (const answer of [...answers, answers[1]]) {
+    assert.deepEqual((await send("/v1/capabilities")).json.environments.container, answer);
+  }
+  assert.equal(probes, 2);
+});
+
 Deno.test("a budget is a part of the available memory, and null if that is unknown", () => {
   assert.deepEqual(budgetCard("all", 10), { requested: "all", total_bytes: 10, effective_bytes: 10 });
   assert.deepEqual(budgetCard("1KiB", 10), { requested: "1KiB", total_bytes: 10, effective_bytes: 10 });

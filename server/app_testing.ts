@@ -9,7 +9,7 @@ import type { Fleet } from "../runs/fleet/fleet.ts";
 import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_lifecycle.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
-import { App, type RequestContext } from "./app.ts";
+import { App, type AppOptions, type RequestContext } from "./app.ts";
 import { memoryMetaSchema, type ProblemDocument, problemSchema } from "./http/problems.ts";
 import { isProblemType, PROBLEM_TYPES, type ProblemType } from "./http/problem_types.ts";
 import { PROBLEM_HEADERS } from "./routing/openapi.ts";
@@ -165,6 +165,7 @@ export interface TestAppOptions {
   /** The server's configuration. */
   toml?: string;
   probeDevices?: () => Promise<ProbedDevice[]>;
+  probeContainers?: NonNullable<AppOptions["probeContainers"]>;
   runs?: RunSource;
   jobs?: JobRunner;
   isDatasetInUse?: (id: string) => Promise<boolean>;
@@ -235,6 +236,7 @@ export function testApp(options: TestAppOptions = {}) {
     logRequest: (line) => requests.push(line),
     runs,
     routes,
+    ...(options.probeContainers ? { probeContainers: options.probeContainers } : {}),
     ...(jobs ? { jobs } : {}),
     ...(fleet ? { fleet } : {}),
     ...(options.serving ? { serving: options.serving } : {}),

@@ -31,8 +31,8 @@ export interface ContainerEngine {
   version: string;
   rootless: boolean;
   cgroups: "v1" | "v2";
-  /** The OCI runtime that it uses by default; null when it does not say. */
-  runtime: string | null;
+  /** The OCI runtimes that it names; the one that it uses by default stands first. */
+  runtimes: readonly string[];
 }
 
 /** Options of a search. */
@@ -97,7 +97,7 @@ function podmanFacts(program: string, { host, version }: Record<string, unknown>
     version: String(version.Version),
     rootless: host.security.rootless === true,
     cgroups: cgroupVersion === "v1" ? "v1" : "v2",
-    runtime: isJsonObject(ociRuntime) && typeof ociRuntime.name === "string" ? ociRuntime.name : null,
+    runtimes: isJsonObject(ociRuntime) && typeof ociRuntime.name === "string" ? [ociRuntime.name] : [],
   };
   const held = Array.isArray(cgroupControllers) ? cgroupControllers : [];
   const lacking = ["cpu", "memory", "pids"].filter((name) => !held.includes(name));
@@ -114,11 +114,24 @@ function dockerFacts(program: string, info: Record<string, unknown>): ContainerE
     version: info.ServerVersion,
     rootless: options.some((option) => option.includes("name=rootless")),
     cgroups: info.CgroupVersion === "1" ? "v1" : "v2",
-    runtime: typeof info.DefaultRuntime === "string" ? info.DefaultRuntime : null,
+    runtimes: dockerRuntimes(info),
   };
   const lacking = [["CpuCfsQuota", "cpu"], ["MemoryLimit", "memory"], ["PidsLimit", "pids"]] as const;
   refuseWithoutLimits(engine, lacking.filter(([key]) => info[key] === false).map(([, name]) => name));
   return engine;
+}
+
+function dockerRuntimes({ DefaultRuntime: first, Runtimes: all }: Record<string, unknown>): string[] {
+  const named = isJsonObject(all) ? Object.keys(all).sort() : [];
+  return typeof first === "string" ? [...new Set([first, ...named])] : named;
+}
+
+/** An engine in a line: "podman 4.3.1, cgroup v2, rootless, runtime crun". */
+export function engineText({ name, program, version, rootless, cgroups, runtimes }: ContainerEngine): string {
+  const called = program === name ? "" : ` (${program})`, runs = runtimes.join(", ") || "unknown";
+  return `${name} ${version}${called}, cgroup ${cgroups}, ${
+    rootless ? "rootless" : "as root"
+  }, runtime ${runs}`;
 }
 
 /** Such an engine starts containers whose limits have no effect. */

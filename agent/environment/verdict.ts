@@ -7,7 +7,7 @@ import type { CommandResult } from "../tools/sandbox.ts";
 export const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
 
 /** The most characters of a command's output in an error or a trajectory. */
-const QUOTED_CHARS = 400;
+export const QUOTED_CHARS = 400;
 
 /** A shell's exit statuses for a program that cannot be executed or found. */
 const NOT_EXECUTED = [126, 127];

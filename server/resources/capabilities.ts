@@ -14,6 +14,7 @@ import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
 import { ARCHITECTURE_NAMES } from "../../runs/models/architectures.ts";
 import { TENSOR_TYPES } from "../../runs/models/tensor_types.ts";
+import type { Availability } from "../routing/services.ts";
 
 const deviceSchema = z.strictObject({
   name: z.string(),
@@ -42,9 +43,6 @@ function byEnvironment<T>(valueOf: (kind: EnvironmentKind) => T): Record<Environ
 
 const availabilitySchema = z.strictObject({ available: z.boolean(), reason: z.string().nullable() });
 
-/** Whether a type is available. Where this also depends on the machine, with the reason why it is not. */
-type Availability = boolean | z.output<typeof availabilitySchema>;
-
 export const capabilitiesSchema = z.strictObject({
   version: z.string(),
   features: z.strictObject({
@@ -60,7 +58,7 @@ export const capabilitiesSchema = z.strictObject({
   tensor_types: z.array(z.string()),
   architectures: z.array(z.string()),
   environments: z.strictObject(
-    byEnvironment(({ programs }): z.ZodType<Availability> =>
+    byEnvironment(({ programs }): z.ZodType<Availability | boolean> =>
       programs.length > 0 ? availabilitySchema : z.boolean()
     ),
   ),
@@ -78,6 +76,8 @@ export interface CapabilityFacts {
   ram_bytes: number;
   /** Whether the web interface is served. */
   has_interface: boolean;
+  /** Whether this machine has what types with programs need; null when it was not asked. */
+  containers: Availability | null;
 }
 
 /** A memory budget of the configuration, compared with the available memory. */
@@ -104,9 +104,11 @@ function lackText(part: string): string {
   return `${part[0]!.toUpperCase()}${part.slice(1)} is not in this build`;
 }
 
-function availabilityOf(kind: EnvironmentKind): Availability {
-  const { programs } = kind, missing_part = missingPart(kind), available = missing_part === null;
-  return programs.length > 0 ? { available, reason: available ? null : lackText(missing_part) } : available;
+function availabilityOf(kind: EnvironmentKind, on_machine: Availability | null): Availability | boolean {
+  const missing_part = missingPart(kind), available = missing_part === null;
+  if (kind.programs.length === 0) return available;
+  if (!available) return { available, reason: lackText(missing_part) };
+  return on_machine ?? { available, reason: null };
 }
 
 function hasFeature(name: EnvironmentFeature): boolean {
@@ -115,7 +117,7 @@ function hasFeature(name: EnvironmentFeature): boolean {
 
 export function capabilities(
   config: ServerConfig,
-  { devices, ram_bytes, has_interface }: CapabilityFacts,
+  { devices, ram_bytes, has_interface, containers }: CapabilityFacts,
 ): Capabilities {
   return {
     version: VERSION,
@@ -134,7 +136,7 @@ export function capabilities(
     algorithms: [...BUILT_ALGORITHMS],
     tensor_types: [...TENSOR_TYPES],
     architectures: [...ARCHITECTURE_NAMES],
-    environments: byEnvironment(availabilityOf),
+    environments: byEnvironment((kind) => availabilityOf(kind, containers)),
     limits: {
       max_body_bytes: config.max_body_bytes,
       max_dataset_bytes: config.max_dataset_bytes,

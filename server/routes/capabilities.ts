@@ -15,7 +15,8 @@ const getCapabilities = route({
   async handler({ services }) {
     const ram_bytes = Deno.systemMemoryInfo().total;
     const { config, has_interface } = services;
-    return json(200, capabilities(config, { devices: await services.devices(), ram_bytes, has_interface }));
+    const [devices, containers] = await Promise.all([services.devices(), services.containers()]);
+    return json(200, capabilities(config, { devices, ram_bytes, has_interface, containers }));
   },
 });
 

@@ -23,6 +23,12 @@ import type { Family } from "../telemetry/exposition.ts";
 /** A device, with the facts that plans need. */
 export type ProbedDevice = PlanTarget["card"]["facts"] & Pick<PlanTarget["card"], "subgroup_size">;
 
+/** Whether something is available on this machine, and else the reason. */
+export interface Availability {
+  available: boolean;
+  reason: string | null;
+}
+
 export interface Services {
   config: ServerConfig;
   clock: Clock;
@@ -32,6 +38,8 @@ export interface Services {
   uptimeSeconds(): number;
   /** The machine's devices. The first one is the default of a run. @throws The probe's error. */
   devices(): Promise<ProbedDevice[]>;
+  /** Whether containers can start here; null when nobody asks the machine. */
+  containers(): Promise<Availability | null>;
   /** The device for which runs are planned on a machine without one. */
   assumed_device: ProbedDevice | null;
   /** The runs of this server. */

@@ -252,7 +252,7 @@ Deno.test({
           version: "5.0.0",
           rootless: true,
           cgroups: "v2",
-          runtime: "crun",
+          runtimes: ["crun"],
         },
       });
     }),

@@ -320,7 +320,7 @@ for (const [what, script] of Object.entries(BROKEN_HELPERS)) {
           version: "0",
           rootless: false,
           cgroups: "v2",
-          runtime: null,
+          runtimes: [],
         };
         await expectGivenUp({ engine: engine as ContainerEngine }, () => Promise.resolve());
       }),

@@ -8,10 +8,18 @@ import {
   engineReason,
   findEngine,
 } from "../agent/environment/container_engine.ts";
-import { IMAGE_PROFILES, type ImageProfile, profileImage } from "../agent/environment/container_image.ts";
+import { profileImage } from "../agent/environment/container_image.ts";
+import {
+  BASE_IMAGE,
+  containerfile,
+  debianArguments,
+  IMAGE_PROFILES,
+  IMAGE_RECIPES,
+  type ImageProfile,
+  IMPORT_CHANGES,
+} from "../agent/environment/image_recipes.ts";
 import { ServiceError } from "../core/errors.ts";
 import type { CliContext } from "./context.ts";
-import { BASE_IMAGE, containerfile, DEBIAN_RELEASE, IMAGE_RECIPES, USER_LINE } from "./image_recipes.ts";
 
 /** The time for a build, which loads packages. */
 const BUILD_TIMEOUT_MS = 1_800_000;
@@ -40,18 +48,10 @@ async function buildImage(build: Build, source: ImageSource): Promise<void> {
       const file = ["-f", join(folder, "Containerfile")];
       return await succeed(engine.program, ["build", "-t", name, ...file, folder], name);
     }
-    const tar = join(folder, "root.tar"), quiet = ["doc", "man"].map((dir) => `/usr/share/${dir}/*`);
-    const hooks = [`chroot "$1" sh -c '${USER_LINE}'`];
-    if (recipe.has_deno) hooks.push(`copy-in ${join(folder, "deno")} /usr/local/bin`);
-    await succeed("mmdebstrap", [
-      ...["--variant=essential", `--include=${recipe.packages.join(",")},passwd`],
-      ...quiet.map((path) => `--dpkgopt=path-exclude=${path}`),
-      ...hooks.map((hook) => `--customize-hook=${hook}`),
-      ...[DEBIAN_RELEASE, tar],
-    ], name);
-    await succeed(engine.program, [
-      ...["import", "--change", "USER 1000", "--change", "WORKDIR /work", tar, name],
-    ], name);
+    const tar = join(folder, "root.tar");
+    await succeed("mmdebstrap", debianArguments(recipe, { tar, deno: join(folder, "deno") }), name);
+    const changes = IMPORT_CHANGES.flatMap((change) => ["--change", change]);
+    await succeed(engine.program, ["import", ...changes, tar, name], name);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

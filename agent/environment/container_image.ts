@@ -3,21 +3,11 @@
 import type { EnvironmentConfig } from "../../config/schema.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { askEngine, type ContainerEngine, engineReason, type EngineWait } from "./container_engine.ts";
-
-/** Identifies the recipes of the images in `images/`: change it with them. */
-export const IMAGES_VERSION = "1";
-
-/** The profiles with an image of this project. */
-export const IMAGE_PROFILES = ["python", "typescript"] as const;
-
-/** One of {@link IMAGE_PROFILES}. */
-export type ImageProfile = typeof IMAGE_PROFILES[number];
+import { IMAGE_PROFILES, IMAGE_RECIPES, type ImageProfile, recipeTag } from "./image_recipes.ts";
 
 /** The name of a profile's image, as `svc images build` makes it. */
 export function profileImage(profile: ImageProfile): string {
-  // The image of profile typescript has the Deno that this program was tested with.
-  const tag = profile === "typescript" ? `${IMAGES_VERSION}-deno-${Deno.version.deno}` : IMAGES_VERSION;
-  return `localhost/svc-${profile}:${tag}`;
+  return `localhost/svc-${profile}:${recipeTag(IMAGE_RECIPES[profile])}`;
 }
 
 /** The image of `[agent.environment]`. Its profile has one, or it names one: the configuration was checked. */

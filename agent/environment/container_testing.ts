@@ -129,3 +129,16 @@ export async function containersOf(owners_folder: string): Promise<string[]> {
   ]);
   return stdout.split("\n").filter((name) => name !== "").sort();
 }
+
+/** Why tests in an image cannot run here; null when they can. */
+export async function lacksImage(image: string): Promise<string | null> {
+  if (!prepared.engine) return prepared.reason;
+  const { code } = await askEngine(prepared.engine.program, [
+    "image",
+    "inspect",
+    "--format",
+    "{{.Id}}",
+    image,
+  ]);
+  return code === 0 ? null : `there is no image ${image}; make it with svc images build`;
+}

@@ -68,6 +68,8 @@ export function runArguments(options: ContainerOptions, name: string, command: r
     ...["--security-opt", "no-new-privileges", "--no-healthcheck", "--hostname", "sandbox"],
     ...Object.entries(labels).flatMap(([key, value]) => ["--label", `${key}=${value}`]),
     ...["--workdir", "/work", "--env", "HOME=/work", "--env", "LANG=C.UTF-8", "--env", "LC_ALL=C.UTF-8"],
+    // What Deno keeps is no file of the workspace.
+    ...["--env", "DENO_DIR=/tmp/deno", "--env", "DENO_NO_UPDATE_CHECK=1"],
     ...["--entrypoint", program!, image, ...args],
   ];
 }

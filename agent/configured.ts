@@ -16,7 +16,7 @@ import { assert, ServiceError } from "../core/errors.ts";
 import type { PermissionNeeds } from "../core/permissions.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
 import { containerEnvironments, OWNERS_FOLDER } from "./environment/container.ts";
-import { DOCKER_HOST, ENGINE_NAMES } from "./environment/container_engine.ts";
+import { DOCKER_HOST, ENGINE_NAMES, SECCOMP_FILES } from "./environment/container_engine.ts";
 import { httpEnvironments } from "./environment/http.ts";
 import { localEnvironments } from "./environment/local.ts";
 import { noEnvironment } from "./environment/no_environment.ts";
@@ -226,7 +226,7 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
     // Only the engine's program runs here; what a model writes runs in containers.
     needs: () => ({
       ...{ run: ENGINE_NAMES, env: [DOCKER_HOST] },
-      ...{ read: [OWNERS_FOLDER], write: [OWNERS_FOLDER] },
+      ...{ read: [OWNERS_FOLDER, ...SECCOMP_FILES], write: [OWNERS_FOLDER] },
     }),
     // A plan asks the engine whether containers can start.
     listing_needs: () => ({ run: ENGINE_NAMES, env: [DOCKER_HOST] }),

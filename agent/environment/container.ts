@@ -15,6 +15,7 @@ import { ContainerSandbox } from "./container/container_sandbox.ts";
 import { keepFiles, type KeptFiles, restoreFiles, WorkspaceCopy } from "./container/kept_files.ts";
 import { becomeOwner, type Owner, PLACE_LABEL, removeOrphans } from "./container/owner.ts";
 import { ContainerPool } from "./container/pool.ts";
+import { writeProfile } from "./container/seccomp.ts";
 import { findEngine } from "./container_engine.ts";
 import { imageOf, requireImage } from "./container_image.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
@@ -117,13 +118,16 @@ async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
   try {
     await removeOrphans(engine, { folder, place: owner.place });
     const labels = { "svc.run": options.run ?? "none", [PLACE_LABEL]: owner.place };
-    const container = containerOptions(options, { engine, labels });
+    const { seccomp_profile: theirs } = engine, ours = owner.profile_path;
+    const is_strict = theirs !== null && await writeProfile(theirs, ours);
+    const made = { engine, labels, ...(is_strict && { seccomp_profile: ours }) };
+    const container = containerOptions(options, made);
     await requireImage(engine, container.image, {});
-    let made = 0;
+    let count = 0;
     const pool = new ContainerPool({
       max_live: section.pool.max_live ?? concurrent_rollouts,
       reuse: section.pool.reuse ?? "never",
-      start: (signal) => RunningContainer.start(container, `${owner.prefix}${++made}`, signal),
+      start: (signal) => RunningContainer.start(container, `${owner.prefix}${++count}`, signal),
     });
     return { pool, owner };
   } catch (error) {
@@ -134,7 +138,7 @@ async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
 
 function containerOptions(
   { section }: ContainerEnvironmentOptions,
-  made: Pick<ContainerOptions, "engine" | "labels">,
+  made: Pick<ContainerOptions, "engine" | "labels" | "seccomp_profile">,
 ): ContainerOptions {
   const { cpus = CONTAINER_DEFAULTS.cpus, memory_mb = CONTAINER_DEFAULTS.memory_mb } = section.limits;
   return {

@@ -16,6 +16,9 @@ const QUOTED_CHARS = 400;
 /** The environment variable with the address of a Docker engine. */
 export const DOCKER_HOST = "DOCKER_HOST";
 
+/** The places where Podman has the list of system calls that containers may make. */
+export const SECCOMP_FILES = ["/usr/share/containers/seccomp.json", "/etc/containers/seccomp.json"] as const;
+
 /** The kinds of engines. */
 export const ENGINE_NAMES = ["podman", "docker"] as const;
 
@@ -33,6 +36,8 @@ export interface ContainerEngine {
   cgroups: "v1" | "v2";
   /** The OCI runtimes that it names; the one that it uses by default stands first. */
   runtimes: readonly string[];
+  /** The file with the system calls that its containers may make; null when it does not say. */
+  seccomp_profile: string | null;
 }
 
 /** Options of a search. */
@@ -98,6 +103,7 @@ function podmanFacts(program: string, { host, version }: Record<string, unknown>
     rootless: host.security.rootless === true,
     cgroups: cgroupVersion === "v1" ? "v1" : "v2",
     runtimes: isJsonObject(ociRuntime) && typeof ociRuntime.name === "string" ? [ociRuntime.name] : [],
+    seccomp_profile: profileOf(host.security),
   };
   const held = Array.isArray(cgroupControllers) ? cgroupControllers : [];
   const lacking = ["cpu", "memory", "pids"].filter((name) => !held.includes(name));
@@ -115,10 +121,16 @@ function dockerFacts(program: string, info: Record<string, unknown>): ContainerE
     rootless: options.some((option) => option.includes("name=rootless")),
     cgroups: info.CgroupVersion === "1" ? "v1" : "v2",
     runtimes: dockerRuntimes(info),
+    seccomp_profile: null,
   };
   const lacking = [["CpuCfsQuota", "cpu"], ["MemoryLimit", "memory"], ["PidsLimit", "pids"]] as const;
   refuseWithoutLimits(engine, lacking.filter(([key]) => info[key] === false).map(([, name]) => name));
   return engine;
+}
+
+/** @param security The part of `podman info`. */
+function profileOf({ seccompEnabled, seccompProfilePath }: Record<string, unknown>): string | null {
+  return seccompEnabled === true && typeof seccompProfilePath === "string" ? seccompProfilePath : null;
 }
 
 function dockerRuntimes({ DefaultRuntime: first, Runtimes: all }: Record<string, unknown>): string[] {

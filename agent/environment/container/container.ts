@@ -37,6 +37,8 @@ export interface ContainerOptions {
   /** The OCI runtime; absent: the engine's. */
   runtime?: string | undefined;
   allow_network: boolean;
+  /** The file with the system calls that are allowed; absent: the engine's own. */
+  seccomp_profile?: string | undefined;
   limits: { cpus: number; memory_mb: number };
   labels: Readonly<Record<string, string>>;
   /** The clock for the limits of the engine's own work. Default: the system's. */
@@ -50,7 +52,7 @@ export function tmpfsBytes({ memory_mb }: { memory_mb: number }): number {
 
 /** The arguments that start a container with a name; `command` is its first process. */
 export function runArguments(options: ContainerOptions, name: string, command: readonly string[]): string[] {
-  const { engine, image, runtime, allow_network, limits, labels } = options;
+  const { engine, image, runtime, allow_network, seccomp_profile, limits, labels } = options;
   const is_podman = engine.name === "podman";
   const size = `rw,size=${tmpfsBytes(limits)}`;
   const tmpfs = is_podman ? `${size},U` : `${size},exec,uid=${USER},gid=${USER},mode=0755`;
@@ -58,6 +60,7 @@ export function runArguments(options: ContainerOptions, name: string, command: r
   return [
     ...["run", "-i", "--rm", "--name", name, "--pull", "never", "--log-driver", "none"],
     ...runtime === undefined ? [] : ["--runtime", runtime],
+    ...seccomp_profile === undefined ? [] : ["--security-opt", `seccomp=${seccomp_profile}`],
     ...allow_network ? [] : ["--network", "none"],
     ...["--read-only", "--tmpfs", `/work:${tmpfs}`, "--tmpfs", `/tmp:${tmpfs}`],
     // Podman would add further places to write, and the proxies of this process's environment.

@@ -14,6 +14,8 @@ export interface Owner {
   place: string;
   /** The start of the names of its containers. */
   prefix: string;
+  /** A path for the profile of its containers, which goes with it. */
+  profile_path: string;
   /** Unlocks and removes the file. */
   leave(): Promise<void>;
 }
@@ -24,7 +26,9 @@ const OWNER_FILE = /^[0-9a-f]{12}$/;
 
 /** Makes and locks a file in the folder, which all users share. The system releases the lock when the process ends. */
 export async function becomeOwner(folder: string): Promise<Owner> {
-  await Deno.mkdir(folder, { recursive: true, mode: 0o1777 });
+  await Deno.mkdir(folder, { recursive: true });
+  // Not by mkdir, which the process's mask restricts. A folder that belongs to another user has this mode.
+  await Deno.chmod(folder, 0o1777).catch(() => {});
   const place = await placeOf(folder);
   const id = crypto.randomUUID().replaceAll("-", "").slice(0, 12);
   const path = `${folder}/${id}`;
@@ -35,11 +39,18 @@ export async function becomeOwner(folder: string): Promise<Owner> {
   return {
     place,
     prefix: `svc-${id}-`,
+    profile_path: profilePath(path),
     async leave() {
-      await Deno.remove(path).catch(() => {});
+      await removeFiles(path);
       file.close();
     },
   };
+}
+
+const profilePath = (path: string) => `${path}.seccomp.json`;
+
+async function removeFiles(path: string): Promise<void> {
+  for (const file of [profilePath(path), path]) await Deno.remove(file).catch(() => {});
 }
 
 async function placeOf(folder: string): Promise<string> {
@@ -95,6 +106,6 @@ async function isLocked(path: string): Promise<boolean> {
   }
   using _ = file;
   if (!await file.tryLock(true)) return true;
-  await Deno.remove(path).catch(() => {});
+  await removeFiles(path);
   return false;
 }

@@ -253,6 +253,7 @@ Deno.test({
           rootless: true,
           cgroups: "v2",
           runtimes: ["crun"],
+          seccomp_profile: null,
         },
       });
     }),

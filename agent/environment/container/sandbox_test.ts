@@ -6,10 +6,11 @@ import { ManualClock } from "../../../core/clock_fake.ts";
 import { withFolder } from "../../../tests/folder.ts";
 import { askEngine, type ContainerEngine } from "../container_engine.ts";
 import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
-import { LAB_IMAGE, labEngine, needsContainers } from "../container_testing.ts";
+import { LAB_IMAGE, labEngine, needsContainers, NO_CONTAINERS } from "../container_testing.ts";
 import { MAX_RESULT_BYTES } from "../workspace.ts";
 import { type ContainerOptions, GRACE_MS, MAX_PROCESSES, RunningContainer, tmpfsBytes } from "./container.ts";
 import { ContainerSandbox } from "./container_sandbox.ts";
+import { writeProfile } from "./seccomp.ts";
 
 const NEVER = new AbortController().signal;
 const LIMITS = { cpus: 1, memory_mb: 128 };
@@ -19,8 +20,23 @@ const NO_PROGRAMS = "ps -o comm | grep -x -e sleep -e yes || echo none";
 function options(more: Partial<ContainerOptions> = {}): ContainerOptions {
   const labels = { "svc.test": "sandbox" };
   const { engine = labEngine() } = more;
-  return { image: LAB_IMAGE, allow_network: false, limits: LIMITS, labels, ...more, engine };
+  return {
+    seccomp_profile: PROFILE,
+    image: LAB_IMAGE,
+    allow_network: false,
+    limits: LIMITS,
+    labels,
+    ...more,
+    engine,
+  };
 }
+
+const FOLDER = await Deno.makeTempDir({ prefix: "svc-seccomp-" });
+globalThis.addEventListener("unload", () => Deno.removeSync(FOLDER, { recursive: true }));
+const theirs = NO_CONTAINERS === null ? labEngine().seccomp_profile : null;
+const PROFILE = theirs !== null && await writeProfile(theirs, `${FOLDER}/seccomp.json`)
+  ? `${FOLDER}/seccomp.json`
+  : undefined;
 
 interface Tested {
   sandbox: ContainerSandbox;
@@ -242,6 +258,9 @@ containerTest("X4: a container has no rights beyond its user's", async ({ sh }) 
       "mount -t tmpfs none /work",
       "mknod /work/dev c 1 3",
       "unshare -n true",
+      "unshare -U true",
+      "unshare -Urm mount -t tmpfs none /etc",
+      "unshare -Un true",
       "echo 1 > /proc/sys/kernel/panic",
       "echo x > /etc/x",
       "echo x > /x",
@@ -321,6 +340,7 @@ for (const [what, script] of Object.entries(BROKEN_HELPERS)) {
           rootless: false,
           cgroups: "v2",
           runtimes: [],
+          seccomp_profile: null,
         };
         await expectGivenUp({ engine: engine as ContainerEngine }, () => Promise.resolve());
       }),

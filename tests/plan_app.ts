@@ -18,7 +18,9 @@ exec_timeout_secs = 20
 [[environments]]
 id = "sealed"
 type = "container"
-image = "localhost/x:1"
+profile = "custom"
+image = "localhost/svc-lab:1"
+scenario_toolsets = ["files"]
 [[judges]]
 id = "critic"
 model = "m"

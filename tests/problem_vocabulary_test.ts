@@ -4,7 +4,7 @@
  */
 
 import assert from "node:assert/strict";
-import { isNotBuilt } from "../config/check/not_built.ts";
+import { NO_CONTAINERS, REQUIRE_CONTAINERS } from "../agent/environment/container_testing.ts";
 import { openGate, TestFleet } from "../runs/fleet/fleet_testing.ts";
 import { WARNING_CODES, type WarningCode } from "../runs/record/warning.ts";
 import type { Given, Sent, TestAppOptions } from "../server/app_testing.ts";
@@ -128,8 +128,8 @@ const device = (app: PlanApp, change: object): TestAppOptions => ({
   },
 });
 
-/** A request for each warning; for one that this build cannot give, whether what it needs is not built. */
-const WARNINGS: Readonly<Record<WarningCode, Requests[string] | { is_not_built: boolean }>> = {
+/** A request for each warning; for one that this machine cannot give, what it lacks. */
+const WARNINGS: Readonly<Record<WarningCode, Requests[string] | { lacks: string }>> = {
   clip_range_for_level: (app) =>
     plan(grpo(app, { "agent.importance_sampling_level": "sequence", "agent.clip_high": 0.2 })),
   template_not_prefix_stable: (app) =>
@@ -141,7 +141,9 @@ const WARNINGS: Readonly<Record<WarningCode, Requests[string] | { is_not_built: 
     plan(grpo({ ...app, files: { ...app.files, scenarios: `${app.root}/judged.jsonl` } }, {}, {
       objective: { judge: "critic" },
     })),
-  mutable_image_tag: { is_not_built: isNotBuilt("agent.environment.id") },
+  mutable_image_tag: NO_CONTAINERS === null || REQUIRE_CONTAINERS
+    ? (app) => plan(grpo(app, {}, { objective: { environment: "sealed" } }))
+    : { lacks: NO_CONTAINERS },
   kl_reference_is_base: (app) =>
     plan(grpo(app, { "lora.init_adapter": `${app.root}/adapter.gguf`, "agent.kl_coefficient": 0.1 })),
   no_heldout: (app) => plan(sft(app)),
@@ -186,7 +188,7 @@ async function assertWarnings(place: Place): Promise<void> {
   for (const code of WARNING_CODES) {
     const request = WARNINGS[code];
     if (typeof request !== "function") {
-      assert.ok(request.is_not_built, `${code} can be emitted now: it needs a request`);
+      console.log(`${code} is not tested here: ${request.lacks}`);
       continue;
     }
     const { status, json, body } = await emit(place, request);
@@ -196,7 +198,7 @@ async function assertWarnings(place: Place): Promise<void> {
   }
 }
 
-Deno.test("each type of problem is emitted, each of its codes, and each warning of a plan that is built", () =>
+Deno.test("each type of problem is emitted, each of its codes, and each warning of a plan", () =>
   withPlace(async (place) => {
     await assertProblems(place);
     await assertWarnings(place);

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { environmentSchema } from "../../config/sections/environment.ts";
 import { systemClock } from "../../core/clock.ts";
+import { writeProfile } from "./container/seccomp.ts";
 import type { ContainerEnvironmentOptions } from "./container.ts";
 import { askEngine, type ContainerEngine, findEngine } from "./container_engine.ts";
 
@@ -80,6 +81,17 @@ const prepared: { engine: ContainerEngine | null; reason: string } = await prepa
   (engine) => ({ engine, reason: "" }),
   (error) => ({ engine: null, reason: error instanceof Error ? error.message : String(error) }),
 );
+
+/** The system calls of containers, as an environment allows them; undefined: the engine's own list applies. */
+export const LAB_PROFILE: string | undefined = await labProfile();
+
+async function labProfile(): Promise<string | undefined> {
+  const theirs = prepared.engine?.seccomp_profile;
+  if (!theirs) return undefined;
+  const folder = await Deno.makeTempDir({ prefix: "svc-seccomp-" }), path = join(folder, "seccomp.json");
+  globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
+  return await writeProfile(theirs, path) ? path : undefined;
+}
 
 /** Why tests with containers cannot run here; null when they can. */
 export const NO_CONTAINERS: string | null = prepared.engine ? null : prepared.reason;

@@ -5,7 +5,7 @@ import { toolsetContract } from "../tools/toolset_contract.ts";
 import { RunningContainer } from "./container/container.ts";
 import { ContainerSandbox } from "./container/container_sandbox.ts";
 import { profileImage } from "./container_image.ts";
-import { labEngine, lacksImage } from "./container_testing.ts";
+import { LAB_PROFILE, labEngine, lacksImage } from "./container_testing.ts";
 
 for (const profile of ["python", "typescript"] as const) {
   const image = profileImage(profile), lack = await lacksImage(image);
@@ -15,7 +15,14 @@ for (const profile of ["python", "typescript"] as const) {
   }
   toolsetContract(`containers, image of profile ${profile}`, async () => {
     const limits = { cpus: 1, memory_mb: 1024 }, labels = { "svc.test": "tools" };
-    const options = { engine: labEngine(), image, allow_network: false, limits, labels };
+    const options = {
+      engine: labEngine(),
+      image,
+      seccomp_profile: LAB_PROFILE,
+      allow_network: false,
+      limits,
+      labels,
+    };
     const name = `svc-test-${crypto.randomUUID()}`;
     const container = await RunningContainer.start(options, name, new AbortController().signal);
     const clock = new ManualClock();

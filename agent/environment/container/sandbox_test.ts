@@ -6,11 +6,10 @@ import { ManualClock } from "../../../core/clock_fake.ts";
 import { withFolder } from "../../../tests/folder.ts";
 import { askEngine, type ContainerEngine } from "../container_engine.ts";
 import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
-import { LAB_IMAGE, labEngine, needsContainers, NO_CONTAINERS } from "../container_testing.ts";
+import { LAB_IMAGE, LAB_PROFILE, labEngine, needsContainers } from "../container_testing.ts";
 import { MAX_RESULT_BYTES } from "../workspace.ts";
 import { type ContainerOptions, GRACE_MS, MAX_PROCESSES, RunningContainer, tmpfsBytes } from "./container.ts";
 import { ContainerSandbox } from "./container_sandbox.ts";
-import { writeProfile } from "./seccomp.ts";
 
 const NEVER = new AbortController().signal;
 const LIMITS = { cpus: 1, memory_mb: 128 };
@@ -21,7 +20,7 @@ function options(more: Partial<ContainerOptions> = {}): ContainerOptions {
   const labels = { "svc.test": "sandbox" };
   const { engine = labEngine() } = more;
   return {
-    seccomp_profile: PROFILE,
+    seccomp_profile: LAB_PROFILE,
     image: LAB_IMAGE,
     allow_network: false,
     limits: LIMITS,
@@ -30,13 +29,6 @@ function options(more: Partial<ContainerOptions> = {}): ContainerOptions {
     engine,
   };
 }
-
-const FOLDER = await Deno.makeTempDir({ prefix: "svc-seccomp-" });
-globalThis.addEventListener("unload", () => Deno.removeSync(FOLDER, { recursive: true }));
-const theirs = NO_CONTAINERS === null ? labEngine().seccomp_profile : null;
-const PROFILE = theirs !== null && await writeProfile(theirs, `${FOLDER}/seccomp.json`)
-  ? `${FOLDER}/seccomp.json`
-  : undefined;
 
 interface Tested {
   sandbox: ContainerSandbox;

@@ -172,16 +172,14 @@ while :; do
   [ $input = 0 ] || { exec 2>$fds/0; in=/proc/$$/fd/0; }
   {
     eval "$line"
-    status=$?
-    echo '! alive' >&9
-    exit $status
+    echo "! alive $?" >&9
   } <$in 3<&- 4>&- 7<&- 8<&- >&5 2>&9 5>&- &
   call=$!
   { listen; } <&3 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
   listener=$!
   exec 2>/dev/null 5>&- 6>&-
-  # A signal ends the wait, but not the call.
-  while wait $call; status=$?; kill -0 $call; do :; done
+  # A signal ends the wait, but not the call. The status is a note: a wait that a signal ends may take it along.
+  while wait $call; kill -0 $call; do :; done
   end_all
   # What the call did not read; its writer is done then.
   [ $input = 0 ] || cat >/dev/null
@@ -195,9 +193,14 @@ while :; do
     wait $!
   fi
   echo '! end' >&9
-  notes= oom=0
+  notes= status=0 oom=0
   while IFS= read -r note <&9; do
-    case $note in '! end') break ;; '! alive') notes=a$notes ;; '! missing') notes=m$notes ;; *) notes=k ;; esac
+    case $note in
+      '! end') break ;;
+      '! alive '*) notes=a$notes status=${"$"}{note#! alive } ;;
+      '! missing') notes=m$notes ;;
+      *) notes=k ;;
+    esac
   done
   [ -z "$events" ] || while read -r key value; do [ "$key" != oom_kill ] || oom=$value; done <$events
   printf '%s' "$word" >&4

@@ -198,7 +198,10 @@ containerTest(
 );
 
 containerTest("X2: a command cannot end or forge the helper", async ({ sh }) => {
-  equal(await sh("kill -9 1; kill -TERM 1; kill -INT 1; kill -HUP 1; echo still"), "still");
+  // Many, since a signal at the call's very end is another case.
+  for (let i = 0; i < 50; i++) {
+    equal(await sh("kill -9 1; kill -TERM 1; kill -INT 1; kill -HUP 1; echo still"), "still");
+  }
   equal(await sh("kill -9 -1"), "killed: ");
   equal(await sh("echo works"), "works");
   equal(await sh("echo x 0 .a . 0 > /proc/1/fd/1"), "x 0 .a . 0", "it is output");

@@ -71,14 +71,19 @@ function deviceProbe(entry_url: string): () => Promise<ProbedDevice[]> {
   };
 }
 
-/** Never throws. */
-async function probeContainers(): Promise<Availability> {
-  try {
-    await findEngine();
-    return { available: true, reason: null };
-  } catch (error) {
-    return { available: false, reason: errorText(error) };
-  }
+/** Finds an engine once; until then each call asks again: somebody may have installed or started one. Never throws. */
+function containerProbe(): () => Promise<Availability> {
+  let is_found = false;
+  return async () => {
+    if (is_found) return { available: true, reason: null };
+    try {
+      await findEngine();
+      is_found = true;
+      return { available: true, reason: null };
+    } catch (error) {
+      return { available: false, reason: errorText(error) };
+    }
+  };
 }
 
 function assumedDevice(): ProbedDevice {
@@ -138,7 +143,7 @@ async function open(
   const server = await listen(config, {
     ...devices,
     interface_files,
-    probeContainers,
+    probeContainers: containerProbe(),
     ...{ jobs, fleet, changes: fleet.changes, runs: new FleetRuns(fleet), isDatasetInUse, database },
     ...{ log: log.line, logRequest: log.line, ...(serving ? { serving } : {}) },
   });

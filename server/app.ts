@@ -76,7 +76,6 @@ export interface AppOptions {
   port: () => number;
   /** Called at the first request for capabilities, and again after a failure. */
   probeDevices: () => Promise<ProbedDevice[]>;
-  /** Whether containers can start here. Absent: what this build has decides. */
   probeContainers?: () => Promise<Availability>;
   /** The device for which runs are planned on a machine without one; absent: plans are refused there. */
   assumed_device?: ProbedDevice;
@@ -155,7 +154,6 @@ export class App {
   readonly #watch: RequestWatch;
   readonly #interface: InterfaceFiles | null;
   #devices: Promise<ProbedDevice[]> | null = null;
-  #containers: Promise<Availability | null> | null = null;
   #folders: readonly string[] | null = null;
   /** Resolves when the fleet is closed and all its changes are stored. */
   readonly ended: Promise<void>;
@@ -178,8 +176,7 @@ export class App {
       uptimeSeconds: () => Math.floor((clock.monotonic_ms() - began_ms) / 1000),
       runs,
       trajectories,
-      fleet: options.fleet ?? null,
-      serving: options.serving ?? null,
+      ...{ fleet: options.fleet ?? null, serving: options.serving ?? null },
       assumed_device: options.assumed_device ?? null,
       has_interface: this.#interface !== null,
       database,
@@ -190,7 +187,7 @@ export class App {
       measured_texts: new MeasuredTexts(),
       newRedactor: () => this.#redactor(),
       devices: () => this.#devices ??= this.#probe(),
-      containers: () => this.#containers ??= this.#probeContainers(),
+      containers: options.probeContainers ?? (() => Promise.resolve(null)),
       openApi: () => document ??= openApiDocument(routes),
       jobs,
       telemetry: [() => this.#watch.families(), () => watched.families()],
@@ -332,13 +329,6 @@ export class App {
       this.#devices = null;
       throw error;
     }
-  }
-
-  /** An engine that cannot be used is asked again by the next request: somebody may have started it. */
-  async #probeContainers(): Promise<Availability | null> {
-    const found = await this.#options.probeContainers?.();
-    if (!found?.available) this.#containers = null;
-    return found ?? null;
   }
 
   #failed(error: unknown, exchange: Exchange): Answer {

@@ -99,17 +99,15 @@ Deno.test("capabilities has the contract's fields, and devices are probed once",
   });
 });
 
-Deno.test("capabilities tell why containers cannot start, and ask again until they can", async () => {
-  const answers = [{ available: false, reason: "Cannot start containers: podman is not installed" }, {
-    available: true,
-    reason: null,
-  }];
-  let probes = 0;
-  const { send } = testApp({ probeContainers: () => Promise.resolve(answers[probes++]!) });
-  for (const answer of [...answers, answers[1]]) {
+Deno.test("capabilities tell whether containers can start, and why not", async () => {
+  const answers = [
+    { available: false, reason: "Cannot start containers: podman is not installed" },
+    { available: true, reason: null },
+  ];
+  for (const answer of answers) {
+    const { send } = testApp({ probeContainers: () => Promise.resolve(answer) });
     assert.deepEqual((await send("/v1/capabilities")).json.environments.container, answer);
   }
-  assert.equal(probes, 2);
 });
 
 Deno.test("a budget is a part of the available memory, and null if that is unknown", () => {

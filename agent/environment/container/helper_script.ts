@@ -171,12 +171,17 @@ while :; do
   in=/dev/null
   [ $input = 0 ] || { exec 2>$fds/0; in=/proc/$$/fd/0; }
   {
+    # What runs out of memory ends the call, and neither the helper nor what reads.
+    { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
+    # Not before all of the helper has started: the call may take all processes.
+    read -r go <&9
     eval "$line"
     echo "! alive $?" >&9
   } <$in 3<&- 4>&- 7<&- 8<&- >&5 2>&9 5>&- &
   call=$!
   { listen; } <&3 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
   listener=$!
+  echo go >&9
   exec 2>/dev/null 5>&- 6>&-
   # A signal ends the wait, but not the call. The status is a note: a wait that a signal ends may take it along.
   while wait $call; kill -0 $call; do :; done

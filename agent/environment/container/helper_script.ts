@@ -37,7 +37,8 @@ exec 0<$fds/2 7<$fds/5 8<$fds/6 5>&- 6>&- 2>/dev/null
 end_others() {
   found=
   for p in /proc/[0-9]*; do
-    read -r s <"$p/stat" || continue
+    # One that lives and cannot be read, as without memory, is another round's.
+    read -r s <"$p/stat" || { [ ! -d "$p" ] || found=1; continue; }
     set -- ${"$"}{s##*) }
     p=${"$"}{p#/proc/}
     case " 1 $out $err $listener " in *" $p "*) continue ;; esac
@@ -51,8 +52,8 @@ end_others() {
 } 2>/dev/null
 end_all() {
   end_others || return 0
-  kill -STOP -1
-  end_others
+  # None goes on before all have ended.
+  while kill -STOP -1; end_others; do :; done
   kill -CONT -1
 }
 # Without a handler the shell would end. Programs must not inherit that signals are ignored.

@@ -7,8 +7,8 @@ const CATALOGUE = parseServerConfig(
 [[environments]]
 id = "box"
 description = "the sandbox"
-type = "local"
-allow_unsandboxed = true
+type = "container"
+profile = "python"
 scenario_toolsets = ["files"]
 protect = ["secret/**"]
 [environments.limits]
@@ -46,10 +46,10 @@ Deno.test("an environment's id becomes the operator's keys, and limits may be lo
   assert.deepEqual([limits, pool, type, scenario_toolsets], [
     { exec_timeout_secs: 5 },
     { max_live: 4 },
-    "local",
+    "container",
     ["files"],
   ]);
-  assert.deepEqual([rest.id, rest.description, rest.allow_unsandboxed], [undefined, undefined, true]);
+  assert.deepEqual([rest.id, rest.description, rest.profile], [undefined, undefined, "python"]);
   assert.deepEqual([unknown, beyond], [[], []]);
   assert.deepEqual(given, { environment: { id: "box", limits: { exec_timeout_secs: 5 } } });
 });

@@ -150,6 +150,42 @@ function normalizeCall({ id, function: called }: ChatToolCall, message: number) 
   };
 }
 
+/** A call with its arguments as JSON text, as OpenAI's API has them. */
+export interface OpenAiToolCall extends ChatToolCall {
+  type: "function";
+  function: { name: string; arguments: string };
+}
+
+/** A message in the OpenAI form. */
+export interface OpenAiMessage extends ChatMessage {
+  tool_calls?: OpenAiToolCall[];
+}
+
+/**
+ * Converts messages to the OpenAI form: the arguments of calls become JSON text. Other fields stay as they are.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const call = { type: "function" as const, function: { name: "read_file", arguments: { path: "a.txt" } } };
+ * const [message] = openAiMessages([{ role: "assistant", content: "", tool_calls: [call] }]);
+ * assert.equal(message!.tool_calls![0]!.function.arguments, '{"path":"a.txt"}');
+ * ```
+ */
+export function openAiMessages(messages: readonly ChatMessage[]): OpenAiMessage[] {
+  return messages.map(({ tool_calls, ...message }) => ({
+    ...message,
+    ...(tool_calls && {
+      tool_calls: tool_calls.map(({ function: { name, arguments: given }, ...call }) => ({
+        ...call,
+        type: "function" as const,
+        function: { name, arguments: typeof given === "string" ? given : JSON.stringify(given) },
+      })),
+    }),
+  }));
+}
+
 /** The arguments of a call as an object; null when they are none. Blank text is no arguments. */
 export function callArguments(given: unknown): Record<string, unknown> | null {
   let value = given;

@@ -1,7 +1,7 @@
 /** Collected traces: which attempts are worth learning from, and the rows of training data that they become. */
 
 import { createHash } from "node:crypto";
-import { type ChatMessage, type Message, openAiTool, type ToolDefinition } from "../../core/chat.ts";
+import { type ChatMessage, openAiMessages, openAiTool, type ToolDefinition } from "../../core/chat.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { brokenBy, type ReasonCounts } from "../rollout/lost.ts";
 import { passed } from "../rollout/reward.ts";
@@ -182,16 +182,3 @@ function lengthOf(member: Trajectory): number {
 }
 
 const toolsOf = ({ tools }: Group) => tools.map(openAiTool);
-
-/** In the OpenAI form: the arguments of calls are JSON text. */
-function openAiMessages(messages: readonly Message[]): ChatMessage[] {
-  return messages.map(({ tool_calls, ...message }) => ({
-    ...message,
-    ...(tool_calls && {
-      tool_calls: tool_calls.map(({ function: { name, arguments: given }, ...call }) => ({
-        ...call,
-        function: { name, arguments: JSON.stringify(given) },
-      })),
-    }),
-  }));
-}

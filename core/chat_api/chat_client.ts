@@ -1,6 +1,13 @@
 /** A client of chat completions: any endpoint that speaks OpenAI's API. Everything that it answers is untrusted. */
 
-import type { ChatMessage, ChatToolCall, JsonSchema, ToolDefinition } from "../chat.ts";
+import {
+  type ChatMessage,
+  type ChatToolCall,
+  type JsonSchema,
+  type OpenAiMessage,
+  openAiMessages,
+  type ToolDefinition,
+} from "../chat.ts";
 import type { Clock } from "../clock.ts";
 import { type ErrorCode, ServiceError } from "../errors.ts";
 import { isJsonObject, parseJson } from "../json.ts";
@@ -137,7 +144,7 @@ export class ChatClient {
     const { messages, tools = [], response_schema, temperature, max_tokens } = question;
     return JSON.stringify({
       model: this.#options.model,
-      messages,
+      messages: requestMessages(messages),
       ...(tools.length > 0 && { tools }),
       ...(sent.has("temperature") && { temperature }),
       ...(max_tokens !== undefined && { [limit_name]: max_tokens }),
@@ -217,6 +224,27 @@ export class ChatClient {
 /** Whether a refusal says that the limit of tokens has another name. */
 function asksForOtherLimit({ status, text }: ExchangeAnswer, { max_tokens }: ChatQuestion): boolean {
   return max_tokens !== undefined && (status === 400 || status === 422) && /max_completion_tokens/.test(text);
+}
+
+/**
+ * Messages that strict endpoints take. Those of Mistral's models want ids of nine letters and digits, so calls are
+ * numbered. Empty content beside calls is null, which some endpoints demand there, and OpenAI refuses elsewhere.
+ */
+function requestMessages(messages: readonly ChatMessage[]): OpenAiMessage[] {
+  const ids = new Map<string | undefined, string>();
+  let calls = 0;
+  return openAiMessages(messages).map(({ tool_calls, tool_call_id, ...message }) => {
+    if (tool_call_id !== undefined) {
+      return { ...message, tool_call_id: ids.get(tool_call_id) ?? tool_call_id };
+    }
+    if (!tool_calls?.length) return { ...message, content: message.content ?? "" };
+    const numbered = tool_calls.map((call) => {
+      const id = `call${String(calls++).padStart(5, "0")}`;
+      ids.set(call.id, id);
+      return { ...call, id };
+    });
+    return { ...message, content: message.content || null, tool_calls: numbered };
+  });
 }
 
 /** The optional part that a refusal is most likely about; null when it is about none. */

@@ -84,6 +84,46 @@ Deno.test("a question has the model, the messages and the form of the answer; th
   });
 });
 
+Deno.test("a conversation with calls is sent as a strict endpoint takes it", () =>
+  withClient([() => chatAnswer("done")], async ({ client, received }) => {
+    const call = (id: string, given: string | Record<string, unknown>) => ({
+      id,
+      function: { name: "look", arguments: given },
+    });
+    const result = (tool_call_id: string) => ({ role: "tool" as const, content: "", tool_call_id });
+    await client.ask({
+      messages: [
+        ...HELLO.messages,
+        { role: "assistant", content: "", tool_calls: [call("a", { x: 1 }), call("b", '{"x": 2}')] },
+        ...[result("b"), result("a")],
+        { role: "assistant", content: "Again.", tool_calls: [call("a", {})] },
+        result("a"),
+        { role: "assistant", content: null },
+        { role: "user", content: "Go on." },
+      ],
+    }, never);
+    const { messages } = received[0]!.body;
+    const sent = (id: string, given: string) => ({
+      id,
+      type: "function",
+      function: { name: "look", arguments: given },
+    });
+    assert.deepEqual(messages, [
+      ...HELLO.messages,
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [sent("call00000", '{"x":1}'), sent("call00001", '{"x": 2}')],
+      },
+      { role: "tool", content: "", tool_call_id: "call00001" },
+      { role: "tool", content: "", tool_call_id: "call00000" },
+      { role: "assistant", content: "Again.", tool_calls: [sent("call00002", "{}")] },
+      { role: "tool", content: "", tool_call_id: "call00002" },
+      { role: "assistant", content: "" },
+      { role: "user", content: "Go on." },
+    ]);
+  }));
+
 Deno.test("without a key there is no header for it", () =>
   withClient([() => chatAnswer("hi")], async ({ client, received }) => {
     await client.ask(HELLO, never);

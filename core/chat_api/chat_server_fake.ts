@@ -33,8 +33,55 @@ export function chatAnswer(content: unknown, more: object = {}): Response {
   });
 }
 
+/** A message of a request, before it is known to be one. */
+// deno-lint-ignore no-explicit-any -- what the client sent
+type SentMessage = any;
+
 /**
- * Runs a test with an endpoint that answers the requests in turn; the last behaviour also answers all later ones.
+ * Why a strict endpoint refuses the messages of a request; null: it does not. These are the rules of OpenAI and of vLLM,
+ * and for ids those of Mistral's models, which both OpenAI and vLLM accept.
+ */
+function messagesRefusal(messages: SentMessage): string | null {
+  if (!Array.isArray(messages) || messages.length === 0) return "Invalid 'messages': expected a list";
+  const open = new Set<string>(), used = new Set<string>();
+  for (const [i, message] of messages.entries()) {
+    const { role, content, tool_calls, tool_call_id, name: _, ...others } = message, at = `messages[${i}]`;
+    const [unknown] = Object.keys(others);
+    if (unknown !== undefined) return `Unknown parameter: '${at}.${unknown}'`;
+    if (!["system", "user", "assistant", "tool"].includes(role)) return `Invalid value: '${at}.role'`;
+    if (tool_calls !== undefined && role !== "assistant") return `'${at}.tool_calls' is not allowed`;
+    const may_be_null = tool_calls !== undefined && "content" in message;
+    if (typeof content !== "string" && !(may_be_null && content === null)) {
+      return `Invalid value for '${at}.content': expected a string, got ${content}`;
+    }
+    if (role === "tool") {
+      if (!open.delete(tool_call_id)) return `'${at}.tool_call_id' answers no call of the message before`;
+      continue;
+    }
+    if (open.size > 0) return `'${at}': the calls ${[...open]} have no tool message`;
+    const wrong = callsRefusal(tool_calls ?? [], { at, used });
+    if (wrong !== null) return wrong;
+    for (const { id } of tool_calls ?? []) open.add(id);
+  }
+  return open.size > 0 ? `the calls ${[...open]} have no tool message` : null;
+}
+
+function callsRefusal(calls: SentMessage, { at, used }: { at: string; used: Set<string> }): string | null {
+  for (const [i, { id, type, function: { name, arguments: given } }] of calls.entries()) {
+    const call = `${at}.tool_calls[${i}]`;
+    if (!/^[a-zA-Z0-9]{9}$/.test(id)) return `${call}.id: must be a-z, A-Z, 0-9, with a length of 9`;
+    if (used.has(id)) return `${call}.id: occurs twice`;
+    used.add(id);
+    if (type !== "function") return `Invalid value: '${call}.type'`;
+    if (!/^[a-zA-Z0-9_-]{1,64}$/.test(name)) return `Invalid value: '${call}.function.name'`;
+    if (typeof given !== "string") return `Invalid type for '${call}.function.arguments': expected a string`;
+  }
+  return null;
+}
+
+/**
+ * Runs a test with an endpoint that answers the requests in turn; the last behaviour also answers all later ones. It
+ * refuses messages that a strict endpoint refuses.
  */
 export async function withChatServer(
   behaviours: readonly Behaviour[],
@@ -44,6 +91,8 @@ export async function withChatServer(
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen: () => {} }, async (request) => {
     const { method, url, headers, signal } = request;
     const got = { method, path: new URL(url).pathname, headers, body: await request.json() };
+    const refused = messagesRefusal(got.body.messages);
+    if (refused !== null) return Response.json({ error: { message: refused } }, { status: 400 });
     const behave = behaviours[Math.min(received.push(got), behaviours.length) - 1]!;
     // A server that closes does not see any more that a client left.
     return await behave(got, AbortSignal.any([signal, closing.signal]));

@@ -32,6 +32,9 @@ import { answerCalls, assistantMessage, resultMessages } from "./tool_calls.ts";
 /** Failed requests in a row, over all attempts, after which the others are not made. */
 export const MAX_FAILURES_IN_A_ROW = 4;
 
+/** The most groups that are in progress or wait for an earlier one, so that memory does not grow with the scenarios. */
+export const GROUPS_AHEAD = 32;
+
 /** A turn of the hosted model. */
 export interface HostedTurn {
   content: string | null;
@@ -81,15 +84,20 @@ export async function* hostedGroups(options: HostedOptions): AsyncGenerator<numb
     { ...options, signal: AbortSignal.any([options.signal, stop.signal]) },
     stop,
   );
-  const groups = options.scenarios.map((scenario, index) => {
-    const group = attempts.group(scenario, index);
-    group.catch(() => {});
-    return group;
-  });
-  let reported = 0;
+  /** In the order of the scenarios; the first is yielded next. */
+  const groups: Promise<Group>[] = [];
+  const { scenarios } = options;
+  let next = 0, reported = 0;
   try {
-    for (const group of groups) {
-      const graded = await group;
+    while (true) {
+      for (; next < scenarios.length && groups.length < GROUPS_AHEAD; next++) {
+        const group = attempts.group(scenarios[next]!, next);
+        group.catch(() => {});
+        groups.push(group);
+      }
+      if (groups.length === 0) return;
+      const graded = await groups[0]!;
+      groups.shift();
       if (attempts.ended > reported) yield reported = attempts.ended;
       yield graded;
     }
@@ -258,7 +266,7 @@ class HostedAttempt {
       call_timeout_ms: all.options.environment.call_timeout_ms,
       signal,
     });
-    const { calls } = answered, reward = calls.reduce((sum, call) => sum + (call.reward ?? 0), 0);
+    const { calls, broken } = answered, reward = calls.reduce((sum, call) => sum + (call.reward ?? 0), 0);
     const text = content + answer.tool_calls.map((call) => JSON.stringify(call.function)).join("");
     trajectory.turns.push({
       ...{ turn, text, calls, reward, fragment: 0, start: 0, end: 0 },
@@ -268,9 +276,12 @@ class HostedAttempt {
     trajectory.malformed_calls += calls.filter(({ malformed }) => malformed).length;
     trajectory.messages.push(assistantMessage(content, parsed, calls), ...resultMessages(calls));
     if (limit !== null) return limit;
+    if (broken) {
+      const { boundary } = broken.failure;
+      return this.#broken(broken, boundary === "environment" ? "environment_failed" : "tool_failed");
+    }
     // An attempt with a malformed call is never kept, so its other turns are not paid for.
     if (trajectory.malformed_calls > 0) return "tool_failed";
-    if (answered.broken) return this.#broken(answered.broken, "tool_failed");
     if (answered.done_by !== null) return answered.done_by === "submit" ? "submitted" : "completed";
     if (calls.length === 0) {
       if (settings.end_on_no_tool_call) return "no_tool_call";

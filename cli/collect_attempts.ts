@@ -24,7 +24,7 @@ async function* collectAlone(
   { loaded, k, limit, signal, ended, warn }: CollectOptions,
   openSession: (options: ModelSession) => Session,
 ): AsyncGenerator<CollectedGroup, void> {
-  const prepared = await prepareRun(loaded);
+  const prepared = await prepareRun(loaded, { updates: false });
   const { config } = prepared, agent = config.agent!;
   for (const warning of prepared.warnings) if (EVALUATION_WARNING_CODES.includes(warning.code)) warn(warning);
   const scenarios = (await readScenarios(agent.scenarios)).slice(0, limit ?? Infinity);

@@ -2,6 +2,7 @@
 
 import { resolve } from "node:path";
 import { configuredWorld } from "../agent/configured.ts";
+import { checkCatalogs } from "../agent/environment/check_catalogs.ts";
 import { type AskPolicy, hostedGroups } from "../agent/rollout/hosted_attempts.ts";
 import { resolvePaths } from "../config/check/derive.ts";
 import { DEFAULT_CTX_CAP } from "../config/sections/defaults.ts";
@@ -39,6 +40,7 @@ export async function* collectByApi(
       for (const scenario of scenarios) {
         if (environments.coverage(scenario) === "none") throw ungradable(agent.scenarios, scenario);
       }
+      await checkCatalogs(agent.scenarios, scenarios, environments);
       const ask: AskPolicy = (question, inner) =>
         model.ask({ ...question, temperature: agent.temperature }, inner);
       const { max_turns, max_new_tokens_per_turn, max_rollout_secs, end_on_no_tool_call } = agent;

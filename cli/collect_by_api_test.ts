@@ -27,6 +27,7 @@ type Row = any;
 
 const task = (id: string, env: object) =>
   JSON.stringify({ id, user: `Write ${id} to out.txt.`, metadata: { env } });
+const verify = { command: ["true"] };
 const verified = (id: string) =>
   task(id, { toolset: "files", verify: { command: ["sh", "-c", `test "$(cat out.txt)" = ${id}`] } });
 
@@ -219,6 +220,15 @@ Deno.test("scenarios that the environment cannot grade, and a configuration with
         /the environment alone grades a hosted model.*s\.jsonl:2, scenario "b"; give it metadata\.env/,
       );
       assert.equal(received.length, 0);
+      await Deno.writeTextFile(
+        `${root}/s.jsonl`,
+        [verified("a"), task("b", { toolset: "python", verify })].join("\n"),
+      );
+      const unoffered = await collect("--k", "1");
+      assert.equal(unoffered.code, 2);
+      assert.match(unoffered.err, /s\.jsonl:2, scenario "b": toolset "python" is not offered/);
+      const files = await Array.fromAsync(Deno.readDir(root), ({ name }) => name);
+      assert.deepEqual([received.length, files.sort()], [0, ["run.toml", "s.jsonl"]]);
       const both = await collect("--model", MODEL);
       assert.match(both.err, /--api and --model name two models/);
       const path = `${root}/run.toml`;

@@ -19,7 +19,7 @@ async function evaluateAlone(
   { loaded, adapter, signal, activity, transcripts, warn }: EvaluateOptions,
   openSession: (options: ModelSession) => Session,
 ): Promise<EvaluationResult> {
-  const prepared = await prepareRun(loaded);
+  const prepared = await prepareRun(loaded, { updates: false });
   const { config, definition } = prepared;
   for (const warning of prepared.warnings) if (EVALUATION_WARNING_CODES.includes(warning.code)) warn(warning);
   const path = adapter === null ? config.lora.init_adapter ?? null : await realPathOf(resolve(adapter));

@@ -51,6 +51,8 @@ export interface AlgorithmDefinition {
 export interface ReadDataOptions {
   /** The folder of the recordings that the run replays: no tool host is asked. Absent: none. */
   recordings?: string | undefined;
+  /** Whether updates follow, which need enough rows. Absent: true. */
+  updates?: boolean;
 }
 
 /** The length of a run. */

@@ -40,6 +40,8 @@ export interface PrepareOptions {
   by_client?: boolean;
   /** The folder of the recordings that the run replays. Absent: none. */
   recordings?: string | undefined;
+  /** Whether updates follow, which need enough rows; false for commands that only attempt. Absent: true. */
+  updates?: boolean;
 }
 
 /** A configuration with the contents of its files. */
@@ -116,11 +118,11 @@ const LOADED_INPUTS = [...MODEL_INPUTS, "lora.init_adapter"];
  */
 export async function prepareRun(
   loaded: LoadedConfig,
-  { by_client = false, recordings }: PrepareOptions = {},
+  { by_client = false, ...read }: PrepareOptions = {},
 ): Promise<PreparedRun> {
   const files = by_client ? await clientFiles(loaded.config) : [];
   return await withCheckedFiles(files, async () => {
-    const { written, definition, parts, data } = await readRun(loaded, undefined, { recordings });
+    const { written, definition, parts, data } = await readRun(loaded, undefined, read);
     const config = await withRealPaths(written, files), { key, path } = trainingData(config);
     return {
       config,

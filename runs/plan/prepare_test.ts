@@ -5,7 +5,7 @@ import { checkedFile } from "../../core/regular_file.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { configToml } from "../directory/config_identity.ts";
-import { prepareModel, prepareRun } from "./prepare.ts";
+import { prepareModel, type PrepareOptions, prepareRun } from "./prepare.ts";
 
 const model = await fixturePath("models/tiny-agent-q8_0.gguf");
 const traces = await fixturePath("models/tiny-agent/sft-traces.jsonl");
@@ -26,7 +26,7 @@ interface Given {
   template?: string;
 }
 
-async function prepare(lines: Given, more = "") {
+async function prepare(lines: Given, more = "", options: PrepareOptions = {}) {
   const root = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${root}/train.jsonl`, lines.train.join("\n"));
@@ -48,7 +48,7 @@ allow_unsandboxed = true
 scenario_toolsets = ["files"]
 ${lines.heldout ? '[evaluation]\ndata = "heldout.jsonl"' : ""}
 ${more}`;
-    return await prepareRun(parseRunConfig(text, { path: `${root}/run.toml` }));
+    return await prepareRun(parseRunConfig(text, { path: `${root}/run.toml` }), options);
   } finally {
     await Deno.remove(root, { recursive: true });
   }
@@ -87,7 +87,17 @@ Deno.test("a toolset that is not offered and too few scenarios are refused", asy
     { train: [task("a"), task("b")], heldout: [task("c", { toolset: "fiels" })] },
     /heldout\.jsonl:1, scenario "c": there is no toolset "fiels"/,
   );
-  await refused({ train: [task("a")] }, /1 scenarios, fewer than agent\.scenarios_per_update \(2\)/);
+  await refused(
+    { train: [task("a")] },
+    /^Cannot use .*train\.jsonl: it has 1 scenario, fewer than agent\.scenarios_per_update \(2\)$/,
+  );
+});
+
+Deno.test("without updates few scenarios are enough, and each must have a grade", async () => {
+  const { config } = await prepare({ train: [task("a")] }, "", { updates: false });
+  assert.equal(config.agent!.scenarios_per_update, 2);
+  // What is wrong with the scenario is said first.
+  await refused({ train: [task("a", { verify: null })] }, /train\.jsonl:1: nothing can grade scenario "a"/);
 });
 
 Deno.test("a value that does not fit a derived context is refused before anything starts", async () => {

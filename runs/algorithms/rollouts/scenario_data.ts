@@ -1,7 +1,7 @@
 /** Reads the scenarios of a run and checks that they can be rendered, attempted and graded. */
 
 import { type BuiltToolHost, type ConfiguredWorld, configuredWorld } from "../../../agent/configured.ts";
-import type { EnvironmentFactory } from "../../../agent/environment/environment.ts";
+import { checkCatalogs } from "../../../agent/environment/check_catalogs.ts";
 import { withRecordedTools } from "../../../agent/recording/prepared_replay.ts";
 import type { ResolvedConfig } from "../../../config/check/derive.ts";
 import { systemClock } from "../../../core/clock.ts";
@@ -9,11 +9,9 @@ import { ServiceError } from "../../../core/errors.ts";
 import { checkVerifiable, readScenarios, type Scenario } from "../../../data/scenario.ts";
 import type { ModelParts } from "../../session/model_parts.ts";
 import type { ReadDataOptions } from "../definition.ts";
+import { counted } from "../../record/event_text.ts";
 import { atKey } from "../at_key.ts";
 import { checkTemplate } from "./template_check.ts";
-
-/** Never aborted: every wait in these checks has its own time limit. */
-const NEVER = new AbortController().signal;
 
 export interface ScenarioData {
   scenarios: Scenario[];
@@ -33,7 +31,8 @@ export interface ScenarioData {
 export async function readScenarioData(
   config: ResolvedConfig,
   parts: ModelParts,
-  { recordings, tool_hosts }: ReadDataOptions & { tool_hosts?: readonly BuiltToolHost[] } = {},
+  { recordings, updates = true, tool_hosts }: ReadDataOptions & { tool_hosts?: readonly BuiltToolHost[] } =
+    {},
 ): Promise<ScenarioData> {
   const options = { clock: systemClock, workspaces: config.run.directory };
   const world = configuredWorld(config, options, recordings === undefined ? tool_hosts : [])!;
@@ -43,7 +42,7 @@ export async function readScenarioData(
     const environments = recordings === undefined
       ? world.environments
       : await withRecordedTools(world.environments, recordings);
-    return await readChecked(config, { parts, world: { ...world, environments } });
+    return await readChecked(config, { parts, world: { ...world, environments }, updates });
   } finally {
     await world.close();
   }
@@ -52,15 +51,24 @@ export async function readScenarioData(
 interface Checks {
   parts: ModelParts;
   world: ConfiguredWorld;
+  updates: boolean;
 }
 
-async function readChecked(config: ResolvedConfig, { parts, world }: Checks): Promise<ScenarioData> {
-  const { evaluation } = config, { scenarios: path } = config.agent!;
+async function readChecked(config: ResolvedConfig, checks: Checks): Promise<ScenarioData> {
+  const { evaluation } = config, { scenarios: path, scenarios_per_update } = config.agent!;
+  const { parts, world, updates } = checks;
   const scenarios = await readScenarios(path);
-  await checkTraining(scenarios, { config, world });
+  await checkGraded(path, scenarios, world);
+  if (updates && scenarios.length < scenarios_per_update) {
+    throw new ServiceError(
+      "config_invalid",
+      `Cannot use ${path}: it has ${counted(scenarios.length, "scenario")}, fewer than ` +
+        `agent.scenarios_per_update (${scenarios_per_update})`,
+    );
+  }
   await checkTemplate({ path, scenarios }, { config, parts, environments: world.environments });
   const heldout = evaluation
-    ? await atKey("evaluation.data", readHeldout(evaluation.data, config, { parts, world }))
+    ? await atKey("evaluation.data", readHeldout(evaluation.data, config, checks))
     : null;
   return { scenarios, heldout };
 }
@@ -80,19 +88,12 @@ async function readHeldout(
   return scenarios;
 }
 
-/** Checks that there are enough scenarios for an update, that each has its tools, and that each may get a grade. */
-async function checkTraining(
+/** Checks that each scenario has its tools and may get a grade. */
+async function checkGraded(
+  path: string,
   scenarios: readonly Scenario[],
-  { config, world: { environments, graders } }: { config: ResolvedConfig; world: ConfiguredWorld },
+  { environments, graders }: ConfiguredWorld,
 ): Promise<void> {
-  const { scenarios: path, scenarios_per_update } = config.agent!;
-  if (scenarios.length < scenarios_per_update) {
-    throw new ServiceError(
-      "config_invalid",
-      `Cannot train on ${path}: it has ${scenarios.length} scenarios, fewer than agent.scenarios_per_update ` +
-        `(${scenarios_per_update})`,
-    );
-  }
   await checkCatalogs(path, scenarios, environments);
   const ungraded = scenarios.find((scenario) =>
     graders.every((grader) => grader.coverage(scenario) === "none")
@@ -100,32 +101,8 @@ async function checkTraining(
   if (!ungraded) return;
   throw new ServiceError(
     "data_invalid",
-    `Cannot train on ${path}:${ungraded.line}: nothing can grade scenario ${JSON.stringify(ungraded.id)}; ` +
+    `Cannot use ${path}:${ungraded.line}: nothing can grade scenario ${JSON.stringify(ungraded.id)}; ` +
       environments.grading_advice,
     { path, line: ungraded.line },
   );
-}
-
-/**
- * Checks that every scenario gets its tools.
- *
- * @throws {ServiceError} That of the catalogue, with file and line; that of a host which cannot list its tools.
- */
-async function checkCatalogs(
-  path: string,
-  scenarios: readonly Scenario[],
-  environments: EnvironmentFactory,
-): Promise<void> {
-  for (const scenario of scenarios) {
-    try {
-      await environments.catalog(scenario, NEVER);
-    } catch (error) {
-      // A host that cannot list its tools is no fault of the scenario.
-      if (!(error instanceof ServiceError) || error.code === "environment_failed") throw error;
-      const { id, line } = scenario;
-      const reason = error.details.reason ?? error.message;
-      const message = `Cannot give tools to ${path}:${line}, scenario ${JSON.stringify(id)}: ${reason}`;
-      throw new ServiceError(error.code, message, { path, line }, { cause: error });
-    }
-  }
 }

@@ -111,7 +111,7 @@ async function collect(
         withStatusLine(
           terminal.interactive,
           context,
-          (activity) => collectInto(file, { loaded, options, context, signal, activity }),
+          (activity, tell) => collectInto(file, { loaded, options, context, signal, activity, tell }),
         ),
     );
     if (sums.rows > 0) await file.finish();
@@ -133,12 +133,14 @@ interface Collecting {
   context: CliContext;
   signal: AbortSignal;
   activity: ActivityFeed;
+  /** Prints a notice. */
+  tell(text: string): void;
 }
 
 /** Adds the rows of all scenarios to the file, and writes the report. */
 async function collectInto(
   file: GrowingFile,
-  { loaded, options, context, signal, activity }: Collecting,
+  { loaded, options, context, signal, activity, tell }: Collecting,
 ): Promise<Collected> {
   const { k, keep = DEFAULT_KEEP, pairs, minReward = null, minGap = 0, limit = null, report } = options;
   const rows = pairs ? "pairs" : "traces";
@@ -149,7 +151,8 @@ async function collectInto(
   const groups = context.collect({
     ...{ loaded: { ...loaded, config }, api: options.api === true, k, limit, signal },
     ended: (progress) => activity.show({ phase: "collection", ...progress, kept: sums.rows }),
-    warn: (warning) => context.terminal.error(printable(`svc: ${warningText(warning)}`)),
+    warn: (warning) => tell(warningText(warning)),
+    tell,
   });
   for await (const { scenario, group, trainsSampled } of groups) {
     const found = collector.take(group, scenario);

@@ -21,7 +21,7 @@ const BEFORE_UPDATES = 0;
  * @throws {ServiceError} Problems of the data, the model or the machine, or the signal's reason.
  */
 async function* collectAlone(
-  { loaded, k, limit, signal, ended, warn }: CollectOptions,
+  { loaded, k, limit, signal, ended, warn, tell }: CollectOptions,
   openSession: (options: ModelSession) => Session,
 ): AsyncGenerator<CollectedGroup, void> {
   const prepared = await prepareRun(loaded, { updates: false });
@@ -31,7 +31,7 @@ async function* collectAlone(
   const parts = await loadModelParts(config.model, templateVariables(config));
   const { init_adapter } = config.lora;
   const path = init_adapter === undefined ? null : await realPathOf(init_adapter);
-  await using model = await openModel(prepared, path, openSession);
+  await using model = await openModel(prepared, path, { openSession, tell });
   signal.throwIfAborted();
   const groups = model.session.agent.groups({
     update: BEFORE_UPDATES,

@@ -11,6 +11,7 @@ import { type Clock, systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { readScenarios, type Scenario } from "../data/scenario.ts";
 import type { CollectedGroup, CollectOptions } from "./context.ts";
+import { passMessages } from "./interruptible.ts";
 import { hostedModel } from "./hosted_model.ts";
 import { openScratchFolder } from "./scratch_folder.ts";
 
@@ -23,7 +24,7 @@ const DOING = "collect with --api";
  * when the model does not answer.
  */
 export async function* collectByApi(
-  { loaded, k, limit, signal, ended }: CollectOptions,
+  { loaded, k, limit, signal, ended, tell }: CollectOptions,
   clock: Clock = systemClock,
 ): AsyncGenerator<CollectedGroup, void> {
   const config = resolvePaths(loaded.config, resolve(loaded.path)), agent = config.agent!;
@@ -35,6 +36,7 @@ export async function* collectByApi(
     // Graders besides the environment are not asked, so they are not opened.
     const { judge: _judge, reward: _reward, ...own } = agent;
     const world = configuredWorld({ ...config, agent: own }, { clock, workspaces: scratch.path })!;
+    const told = passMessages(world.messages, tell);
     try {
       const { environments } = world;
       for (const scenario of scenarios) {
@@ -62,6 +64,7 @@ export async function* collectByApi(
       }
     } finally {
       await world.close();
+      await told;
     }
   } finally {
     await scratch.close();

@@ -54,6 +54,8 @@ export interface EvaluateOptions {
   transcripts: number;
   /** Receives warnings about the configuration and the data, before the first attempt. */
   warn(warning: RunWarning): void;
+  /** Receives the messages of environments, tool hosts and graders' programs, as they come. */
+  tell(message: string): void;
 }
 
 export interface CollectOptions {
@@ -71,6 +73,8 @@ export interface CollectOptions {
   ended(attempts: { done: number; total: number }): void;
   /** Receives warnings about the configuration, before the first attempt. */
   warn(warning: RunWarning): void;
+  /** Receives the messages of environments, tool hosts and graders' programs, as they come. */
+  tell(message: string): void;
 }
 
 /** The graded attempts at one scenario. */

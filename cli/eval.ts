@@ -12,7 +12,6 @@ import { type Place, refuseOutput } from "../runs/directory/places.ts";
 import { beginsWith } from "../runs/directory/foreign_files.ts";
 import { failedText, formatRate, rowsText, warningText } from "../runs/record/event_text.ts";
 import { OBJECTIVES } from "../runs/record/objective.ts";
-import type { RunWarning } from "../runs/record/warning.ts";
 import type { CliContext } from "./context.ts";
 import { interruptible, withStatusLine } from "./interruptible.ts";
 import { numberFor, overridesArgument } from "./options.ts";
@@ -125,7 +124,6 @@ async function evaluate(
   const loaded = withOptions(await loadRunConfig(path, { overrides }), options);
   if (options.out !== undefined) await checkOut(options.out, loaded, options.adapter);
   const adapter = options.adapter ?? null, transcripts = options.show ?? 0;
-  const warn = (warning: RunWarning) => terminal.error(printable(`svc: ${warningText(warning)}`));
   const result = await interruptible(
     "Cannot finish the evaluation: interrupted",
     context,
@@ -133,7 +131,11 @@ async function evaluate(
       withStatusLine(
         !options.json && terminal.interactive,
         context,
-        (activity) => context.evaluate({ loaded, adapter, signal, activity, transcripts, warn }),
+        (activity, tell) =>
+          context.evaluate({
+            ...{ loaded, adapter, signal, activity, transcripts, tell },
+            warn: (warning) => tell(warningText(warning)),
+          }),
       ),
   );
   const report = jsonText({ model: loaded.config.model.path, adapter, ...result });

@@ -16,14 +16,14 @@ import { type ModelSession, openModel } from "./open_model.ts";
  * @throws {ServiceError} Problems of the data, the model, the adapter or the machine, or the signal's reason.
  */
 async function evaluateAlone(
-  { loaded, adapter, signal, activity, transcripts, warn }: EvaluateOptions,
+  { loaded, adapter, signal, activity, transcripts, warn, tell }: EvaluateOptions,
   openSession: (options: ModelSession) => Session,
 ): Promise<EvaluationResult> {
   const prepared = await prepareRun(loaded, { updates: false });
   const { config, definition } = prepared;
   for (const warning of prepared.warnings) if (EVALUATION_WARNING_CODES.includes(warning.code)) warn(warning);
   const path = adapter === null ? config.lora.init_adapter ?? null : await realPathOf(resolve(adapter));
-  await using model = await openModel(prepared, path, openSession);
+  await using model = await openModel(prepared, path, { openSession, tell });
   const { session } = model;
   for (const other of definition.adapters(config, "evaluations")) {
     await session.engine.call("adapter_open", other);

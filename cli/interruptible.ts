@@ -5,6 +5,7 @@ import { ActivityFeed } from "../runs/record/activity.ts";
 import type { CliContext } from "./context.ts";
 import { EXIT } from "./exit_codes.ts";
 import { ProgressPrinter, TICK_MS } from "./progress.ts";
+import { noticeText, printNotice } from "./terminal.ts";
 
 /**
  * Does work whose signal the first Ctrl-C aborts; the second ends the process.
@@ -31,27 +32,39 @@ export async function interruptible<T>(
   }
 }
 
-/** Does work whose activity is a status line until it is done, where `is_shown`. */
+/**
+ * Does work whose activity is a status line until it is done, where `is_shown`.
+ *
+ * @param work Gets also what prints a notice on standard error, above the status line.
+ */
 export async function withStatusLine<T>(
   is_shown: boolean,
   context: Pick<CliContext, "terminal" | "clock">,
-  work: (activity: ActivityFeed) => Promise<T>,
+  work: (activity: ActivityFeed, tell: (notice: string) => void) => Promise<T>,
 ): Promise<T> {
-  const activity = new ActivityFeed();
-  const followed = is_shown ? follow(activity, context) : Promise.resolve();
+  const activity = new ActivityFeed(), { terminal, clock } = context;
+  const printer = is_shown ? new ProgressPrinter(terminal, clock) : null;
+  const followed = printer ? follow(activity, printer) : Promise.resolve();
   try {
-    return await work(activity);
+    return await work(activity, (notice) => {
+      if (printer) printer.note(noticeText(notice));
+      else printNotice(terminal, notice);
+    });
   } finally {
     activity.close();
     await followed;
   }
 }
 
-async function follow(
-  activity: ActivityFeed,
-  { terminal, clock }: Pick<CliContext, "terminal" | "clock">,
+/** Passes on the messages of a world as they come; resolves when it is closed. */
+export async function passMessages(
+  messages: AsyncIterable<string>,
+  tell: (message: string) => void,
 ): Promise<void> {
-  const printer = new ProgressPrinter(terminal, clock);
+  for await (const message of messages) tell(message);
+}
+
+async function follow(activity: ActivityFeed, printer: ProgressPrinter): Promise<void> {
   const timer = setInterval(() => printer.tick(), TICK_MS);
   try {
     for await (const item of activity) printer.show(item);

@@ -4,6 +4,7 @@ import type { ResolvedConfig } from "../config/check/derive.ts";
 import { deviceClaim } from "../core/device_lock.ts";
 import type { PreparedRun } from "../runs/plan/prepare.ts";
 import { loadRequest, type Session } from "../runs/session/session.ts";
+import { passMessages } from "./interruptible.ts";
 import { openScratchFolder } from "./scratch_folder.ts";
 
 /** The engine's name of the adapter. */
@@ -29,12 +30,13 @@ export interface OpenModel extends AsyncDisposable {
  * Loads the model and its adapter, and makes a temporary folder for workspaces.
  *
  * @param path The adapter's real path; null: the base model.
+ * @param tell Receives the session's messages.
  * @throws {ServiceError} Problems of the files or the machine.
  */
 export async function openModel(
   { config, definition }: Pick<PreparedRun, "config" | "definition">,
   path: string | null,
-  openSession: (session: ModelSession) => Session,
+  { openSession, tell }: { openSession: (session: ModelSession) => Session; tell(message: string): void },
 ): Promise<OpenModel> {
   await using opening = new AsyncDisposableStack();
   const scratch = await openScratchFolder();
@@ -42,6 +44,8 @@ export async function openModel(
   // The folder of temporary files can be a link, and the workers may write only to its target.
   const workspaces = await Deno.realPath(scratch.path);
   const session = openSession({ config, workspaces, readable: path === null ? [] : [path] });
+  const told = passMessages(session.messages, tell);
+  opening.defer(() => told);
   opening.defer(() => session.close());
   const { engine } = session, claim = deviceClaim("probe", null);
   await engine.call("load", { ...loadRequest(config, definition.sequences(config)), claim });

@@ -25,7 +25,7 @@ import { hostedModel } from "./hosted_model.ts";
 import { interruptible } from "./interruptible.ts";
 import { numberFor, overridesArgument } from "./options.ts";
 import { addHistoryCommand } from "./scenario_history.ts";
-import { styled, type Terminal } from "./terminal.ts";
+import { printNotice, styled, type Terminal } from "./terminal.ts";
 import { listTools } from "./tools.ts";
 
 interface GenerateOptions {
@@ -95,7 +95,7 @@ async function generate(
   const { terminal, clock } = context;
   const loaded = await loadedFor(path, overrides, options), { run: { seed }, agent } = loaded.config;
   const { count } = agent!.scenario_generation!;
-  const toolsets = await listTools(loaded.config);
+  const toolsets = await listTools(loaded.config, (message) => printNotice(terminal, message));
   const { tools } = toolsets.find((toolset) => toolset.default) ?? toolsets[0] ?? { tools: [] };
   if (tools.length === 0) throw refusal(`${path} exposes no tools, and tasks are written for tools`);
   if (options.dryRun) return printMessages(terminal, generationMessages(tools, firstBatch(count)));

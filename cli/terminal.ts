@@ -79,6 +79,14 @@ export function styled(terminal: Terminal, style: Style, text: string): string {
   return terminal.color ? `\x1b[${STYLES[style]}m${text}\x1b[0m` : text;
 }
 
+/** Prints a notice on standard error. */
+export function printNotice(terminal: Pick<Terminal, "error">, text: string): void {
+  terminal.error(printable(noticeText(text)));
+}
+
+/** A notice as standard error shows it: its further lines are indented. */
+export const noticeText = (text: string) => indented(`svc: ${text}`);
+
 export type Row = readonly [name: string, value: string];
 
 /** Prints names and values in two columns. */

@@ -2,14 +2,17 @@
 
 import type { Command } from "commander";
 import { configuredWorld } from "../agent/configured.ts";
+import { findIsolation } from "../agent/environment/bubblewrap.ts";
+import { isolationText } from "../agent/environment/local.ts";
 import { loadRunConfig } from "../config/check/load.ts";
 import type { RunConfig } from "../config/schema.ts";
 import { openAiTool, type ToolDefinition } from "../core/chat.ts";
 import { systemClock } from "../core/clock.ts";
 import { indented, jsonText, printable } from "../core/text.ts";
 import type { CliContext } from "./context.ts";
+import { passMessages } from "./interruptible.ts";
 import { overridesArgument } from "./options.ts";
-import { styled, type Terminal } from "./terminal.ts";
+import { printNotice, styled, type Terminal } from "./terminal.ts";
 
 /** An offered catalogue: the definitions exactly as in prompts. */
 export interface ToolListing {
@@ -19,8 +22,15 @@ export interface ToolListing {
   tools: ToolDefinition[];
 }
 
-/** All catalogues that scenarios of a run may have, the default first; those without tools are left out. */
-export async function listTools(config: RunConfig): Promise<ToolListing[]> {
+/**
+ * All catalogues that scenarios of a run may have, the default first; those without tools are left out.
+ *
+ * @param tell Receives the messages of the hosts of tools.
+ */
+export async function listTools(
+  config: RunConfig,
+  tell: (message: string) => void,
+): Promise<ToolListing[]> {
   const world = configuredWorld(config, { clock: systemClock });
   if (!world) return [];
   try {
@@ -33,6 +43,7 @@ export async function listTools(config: RunConfig): Promise<ToolListing[]> {
     }));
   } finally {
     await world.close();
+    await passMessages(world.messages, tell);
   }
 }
 
@@ -61,7 +72,9 @@ export function addToolsCommand(program: Command, { terminal }: CliContext): voi
     .option("--json", "print the exact catalogue")
     .action(async (path: string, overrides: string[], { json }: { json?: true }) => {
       const { config } = await loadRunConfig(path, { check_paths: false, overrides });
-      const listing = await listTools(config);
+      const tell = (message: string) => printNotice(terminal, message);
+      if (config.agent?.environment?.type === "local") tell(isolationText(await findIsolation()));
+      const listing = await listTools(config, tell);
       if (json) return terminal.line(jsonText(listing, 2));
       if (listing.length === 0) terminal.line("this configuration exposes no tools");
       for (const toolset of listing) printListing(terminal, toolset);

@@ -90,7 +90,8 @@ gpuTest(
       const loaded = await loadRunConfig(await writeAgent(root)), path = `${root}/traces.jsonl`;
       const collector = new TraceCollector({ rows: "traces", keep: 2, min_reward: null, min_gap: 0 });
       const { signal } = new AbortController();
-      const options = { loaded, api: false, k: 4, limit: 3, signal, ended: () => {}, warn: () => {} };
+      const deaf = { ended: () => {}, warn: () => {}, tell: () => {} };
+      const options = { loaded, api: false, k: 4, limit: 3, signal, ...deaf };
       const sampled: number[][] = [], lines: string[] = [];
       for await (const { scenario, group, trainsSampled } of collectInWorkers(options, `file://${CLI}`)) {
         for (const { member, row } of collector.take(group, scenario).rows) {

@@ -71,7 +71,7 @@ export class McpServerHost implements ToolHostFactory {
       const session = await this.#session(signal);
       try {
         const listed = redactJson(await session.list(signal), this.#redact) as ListedTool[];
-        this.#tools = offeredTools(listed, this.#server);
+        this.#tools = offeredTools(listed, this.#server, (text) => this.#tell("names", text));
       } finally {
         if (!this.#server.stateless) await this.#leave(session);
       }

@@ -145,9 +145,24 @@ Deno.test("a list may have MAX_LISTED_TOOLS tools, and a tool MAX_DESCRIPTION_CH
   const described = (length: number) =>
     offeredTools([{ name: "t", description: "d".repeat(length), inputSchema: { type: "object" } }], {
       denied_tools: [],
-    });
+    }, () => {});
   equal(described(MAX_DESCRIPTION_CHARS).length, 1);
   throws(() => described(MAX_DESCRIPTION_CHARS + 1), /its description has 16385 characters, more than 16384/);
+});
+
+Deno.test("a denied name that no tool has is refused, and an allowed one is told", strict, async () => {
+  await using wrong = testHost({ denied_tools: ["cuont", "*zz*", "say"] });
+  const reason = 'denied_tools has "cuont", and it has no such tool; did you mean "count"?';
+  await rejects(wrong.host.list(never), {
+    code: "environment_failed",
+    message: `Cannot list the tools of ${SERVER}: ${reason}`,
+  });
+  await using told = testHost({ allowed_tools: ["say", "pdi", "zz*", "elsewhere"] });
+  deepEqual((await told.host.list(never)).map(({ name }) => name), ["say"]);
+  await told.host.list(never);
+  deepEqual(told.messages, [
+    `${SERVER}: allowed_tools has "pdi" and "elsewhere", and it has no such tools; did you mean "pid"?`,
+  ]);
 });
 
 Deno.test("a denied tool's schema is not looked at", strict, async () => {

@@ -21,8 +21,8 @@ export interface Transport {
   sessionId?: string | undefined;
 }
 
-/** What a server did wrong; each kind is reported once. */
-export type Misstep = "answers" | "noise" | "list_changed" | "gone";
+/** What is wrong with a server, or with what is said of it; each kind is reported once. */
+export type Misstep = "answers" | "noise" | "list_changed" | "gone" | "names";
 
 /** Receives a misstep, with a text that completes "the MCP server …: ". */
 export type Notice = (about: Misstep, text: string) => void;

@@ -97,18 +97,13 @@ Deno.test("a conversation with calls is sent as a strict endpoint takes it", () 
         { role: "assistant", content: "", tool_calls: [call("a", { x: 1 }), call("b", '{"x": 2}')] },
         ...[result("b"), result("a")],
         { role: "assistant", content: "Again.", tool_calls: [call("a", {})] },
-        result("a"),
-        { role: "assistant", content: null },
-        { role: "user", content: "Go on." },
+        ...[result("a"), { role: "assistant" as const, content: null }, ...HELLO.messages],
       ],
     }, never);
-    const { messages } = received[0]!.body;
     const sent = (id: string, given: string) => ({
-      id,
-      type: "function",
-      function: { name: "look", arguments: given },
+      ...{ id, type: "function", function: { name: "look", arguments: given } },
     });
-    assert.deepEqual(messages, [
+    assert.deepEqual(received[0]!.body.messages, [
       ...HELLO.messages,
       {
         role: "assistant",
@@ -120,7 +115,7 @@ Deno.test("a conversation with calls is sent as a strict endpoint takes it", () 
       { role: "assistant", content: "Again.", tool_calls: [sent("call00002", "{}")] },
       { role: "tool", content: "", tool_call_id: "call00002" },
       { role: "assistant", content: "" },
-      { role: "user", content: "Go on." },
+      ...HELLO.messages,
     ]);
   }));
 

@@ -2,12 +2,17 @@
 
 import type { Command } from "commander";
 import { resolve } from "node:path";
+import { configuredWorld } from "../agent/configured.ts";
 import { type LoadedConfig, loadRunConfig } from "../config/check/load.ts";
 import { resolvePaths } from "../config/check/derive.ts";
+import type { RunConfig } from "../config/schema.ts";
+import { GRADERS } from "../config/sections/agent.ts";
 import type { ChatMessage } from "../core/chat.ts";
+import { systemClock } from "../core/clock.ts";
 import { errorText, ServiceError } from "../core/errors.ts";
 import { isPresent, whyNotWritable, writeFileAtomic } from "../core/files.ts";
 import { indented, printable } from "../core/text.ts";
+import { parseScenario } from "../data/scenario.ts";
 import {
   ANSWER_SCHEMA,
   type Generated,
@@ -98,6 +103,12 @@ async function generate(
   const toolsets = await listTools(loaded.config, (message) => printNotice(terminal, message));
   const { tools } = toolsets.find((toolset) => toolset.default) ?? toolsets[0] ?? { tools: [] };
   if (tools.length === 0) throw refusal(`${path} exposes no tools, and tasks are written for tools`);
+  if (!await canGrade(loaded.config)) {
+    const advice = `add ${
+      GRADERS.map((name) => `[agent.${name}]`).join(" or ")
+    }, or give each of them metadata.env.verify`;
+    printNotice(terminal, `nothing in this configuration can grade the scenarios; ${advice}`);
+  }
   if (options.dryRun) return printMessages(terminal, generationMessages(tools, firstBatch(count)));
   const out = await outputOf(loaded, options);
   const model = hostedModel(agent!, "scenario_generation", { seed, clock, doing: DOING });
@@ -116,6 +127,18 @@ async function generate(
     }
     report(context, { generated, count, out, signal });
   });
+}
+
+/** Whether a written scenario may get a grade as it is. */
+async function canGrade(config: RunConfig): Promise<boolean> {
+  const world = configuredWorld(config, { clock: systemClock })!;
+  try {
+    const [line] = scenarioLines([{ task: "any", difficulty: 1 }]);
+    const scenario = parseScenario(JSON.parse(line!), { path: "", line: 1 });
+    return world.graders.some((grader) => grader.coverage(scenario) !== "none");
+  } finally {
+    await world.close();
+  }
 }
 
 /** The levels of the first request. */

@@ -9,6 +9,10 @@ import { runSvc } from "./context_fake.ts";
 
 const GRPO = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 
+const UNGRADED =
+  "svc: nothing in this configuration can grade the scenarios; add [agent.reward] or [agent.judge], " +
+  "or give each of them metadata.env.verify\n";
+
 /** Writes a configuration whose scenarios do not exist yet. */
 async function writeConfig(root: string, base_url: string, more = ""): Promise<string> {
   const text = (await Deno.readTextFile(GRPO)).replace(/^scenarios = .*$/m, 'scenarios = "new.jsonl"');
@@ -40,7 +44,7 @@ function withWriter(
 Deno.test("scenarios are written where the configuration expects them, once", () =>
   withWriter(async ({ root, config, received }) => {
     const { code, out, err } = await runSvc("scenarios", "generate", config);
-    assert.deepEqual([code, err], [0, ""]);
+    assert.deepEqual([code, err], [0, UNGRADED]);
     assert.match(
       out,
       /^10 scenarios of difficulty 1 to 5 \(2, 2, 2, 2, 2\): .*new\.jsonl\n1 request, 0 near-dup/,
@@ -70,8 +74,8 @@ Deno.test("scenarios are written where the configuration expects them, once", ()
 
 Deno.test("--dry-run prints the request, sends nothing, writes nothing and needs no key", () =>
   withWriter(async ({ root, config, received }) => {
-    const { code, out } = await runSvc("scenarios", "generate", config, "--dry-run");
-    assert.equal(code, 0);
+    const { code, out, err } = await runSvc("scenarios", "generate", config, "--dry-run");
+    assert.deepEqual([code, err], [0, UNGRADED], "before anything is sent");
     assert.match(out, /^system:\nYou write tasks .*\nuser:\nWrite 10 different tasks/);
     assert.match(out, /- 2 of difficulty 5\n/);
     assert.equal(received.length, 0);
@@ -81,6 +85,12 @@ Deno.test("--dry-run prints the request, sends nothing, writes nothing and needs
     assert.match(asked.err, /the environment variable SVC_TEST_NO_SUCH_KEY is not set/);
     assert.equal(received.length, 0);
   }, 'api_key_env = "SVC_TEST_NO_SUCH_KEY"'));
+
+Deno.test("a configuration that can grade the scenarios is not warned about", () =>
+  withWriter(async ({ config }) => {
+    const { code, err } = await runSvc("scenarios", "generate", config);
+    assert.deepEqual([code, err], [0, ""]);
+  }, '[agent.reward]\ncommand = ["true"]'));
 
 Deno.test("an endpoint that fails leaves what was written before, and the command fails", () =>
   withFolder(async (root) => {
@@ -98,7 +108,7 @@ Deno.test("an endpoint that fails leaves what was written before, and the comman
       assert.equal(code, 1);
       assert.match(
         err,
-        /^svc: 4 of 10 scenarios: Cannot ask the model of \[agent\.scenario_generation\].*no credit/,
+        /\nsvc: 4 of 10 scenarios: Cannot ask the model of \[agent\.scenario_generation\].*no credit/,
       );
       assert.equal((await readScenarios(`${root}/new.jsonl`)).length, 4);
     });

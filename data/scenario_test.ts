@@ -85,7 +85,7 @@ Deno.test("an invalid line is named with its file", async () => {
       [line("b", { metadata: { env: { files: { "/x": "" } } } }), /relative path inside the workspace/],
       [
         line("b", { metadata: { env: { verify: { command: [] } } } }),
-        /metadata\.env\.verify\.command: must be a list of at least 1 entries, not a list$/,
+        /metadata\.env\.verify\.command: must be a list of at least 1 entry, not an empty one$/,
       ],
       [
         line("b", { metadata: { env: { verify: { command: "ls" } } } }),
@@ -101,7 +101,7 @@ Deno.test("an invalid line is named with its file", async () => {
         ] as const
       ),
       [line("b", { system: 3 }), /system: must be a string, not 3$/],
-      [line("", {}), /id: must be a string of at least 1 characters, not ""$/],
+      [line("", {}), /id: must be a string of at least 1 character, not ""$/],
     ] as const
   ) {
     const error = await failure(`${line("a")}\n${broken}\n`);

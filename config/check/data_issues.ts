@@ -34,7 +34,12 @@ function reasonOf(issue: Issue, found: unknown): string {
   if (issue.code === "custom") return issue.message;
   const expected = expectedText(issue);
   if (expected === null) return issue.message;
-  return found === undefined ? `is missing: ${expected}` : `must be ${expected}, not ${showValue(found)}`;
+  if (found === undefined) return `is missing: ${expected}`;
+  // A list of the wrong length.
+  if (issue.code.startsWith("too_") && Array.isArray(found)) {
+    return `must be ${expected}, not ${found.length === 0 ? "an empty one" : `one of ${found.length}`}`;
+  }
+  return `must be ${expected}, not ${showValue(found)}`;
 }
 
 /** The expected value in words; null for issues with a message of their own. */
@@ -58,8 +63,9 @@ function boundText(issue: Extract<Issue, { code: "too_small" | "too_big" }>): st
   const bound = issue.code === "too_small"
     ? `${issue.inclusive ? "at least" : "above"} ${issue.minimum}`
     : `${issue.inclusive ? "at most" : "below"} ${issue.maximum}`;
-  if (issue.origin === "string") return `a string of ${bound} characters`;
-  return issue.origin === "array" ? `a list of ${bound} entries` : bound;
+  const is_one = (issue.code === "too_small" ? issue.minimum : issue.maximum) === 1;
+  if (issue.origin === "string") return `a string of ${bound} ${is_one ? "character" : "characters"}`;
+  return issue.origin === "array" ? `a list of ${bound} ${is_one ? "entry" : "entries"}` : bound;
 }
 
 function unionText(issue: Extract<Issue, { code: "invalid_union" }>): string | null {

@@ -49,7 +49,7 @@ Deno.test("rows, fields and problems are those of the file's lines", async () =>
     invalid_rows: 2,
     fields: ["messages", "text", "id"],
     problems: [
-      { line: 2, message: "messages: must be a list of at least 1 entries, not a list" },
+      { line: 2, message: "messages: must be a list of at least 1 entry, not an empty one" },
       { line: 3, message: `not JSON (Unexpected token 'x', "x" is not valid JSON)` },
     ],
     starts: [{ line: 1, offset: 0 }],

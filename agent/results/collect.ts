@@ -37,18 +37,22 @@ export interface CollectedRow {
   row: TraceRow | PairRow;
 }
 
-/** A row that `data/trace.ts` reads: the conversation in the OpenAI form. */
-export interface TraceRow {
-  messages: ChatMessage[];
+/** What the attempts of a row could call. Training reads the tools; the toolset says for people where they are from. */
+interface RowTools {
   tools: ToolDefinition[];
+  toolset: Group["toolset"];
+}
+
+/** A row that `data/trace.ts` reads: the conversation in the OpenAI form. */
+export interface TraceRow extends RowTools {
+  messages: ChatMessage[];
 }
 
 /** A row that `data/pair.ts` reads. */
-export interface PairRow {
+export interface PairRow extends RowTools {
   prompt: ChatMessage[];
   chosen: ChatMessage[];
   rejected: ChatMessage[];
-  tools: ToolDefinition[];
 }
 
 /** What a scenario's attempts gave. */
@@ -124,7 +128,7 @@ export class TraceCollector {
   #traces(clean: readonly Trajectory[], group: Group, lose: (reason: string) => void): CollectedRow[] {
     const rows: CollectedRow[] = [];
     for (const member of clean) {
-      const row = { messages: openAiMessages(member.messages), tools: toolsOf(group) };
+      const row = { messages: openAiMessages(member.messages), ...toolsOf(group) };
       if (rows.length >= this.rules.keep) lose("above_keep");
       else if (!this.#isNew(row)) lose("identical");
       else rows.push({ member, row });
@@ -155,7 +159,7 @@ export class TraceCollector {
       prompt,
       chosen: completion(best),
       rejected: completion(worst),
-      tools: toolsOf(group),
+      ...toolsOf(group),
     };
     if (!this.#isNew(row)) return without("identical");
     return [{ member: best, row }];
@@ -181,4 +185,4 @@ function lengthOf(member: Trajectory): number {
     : member.turns.reduce((sum, { text }) => sum + text.length, 0);
 }
 
-const toolsOf = ({ tools }: Group) => tools.map(openAiTool);
+const toolsOf = ({ tools, toolset }: Group): RowTools => ({ tools: tools.map(openAiTool), toolset });

@@ -120,6 +120,7 @@ Deno.test("a trace's row is read again without loss", () => {
   ];
   const tools = [{ name: "write_file", description: "Write.", parameters: { type: "object", z: 1, a: 2 } }];
   const [row] = take({ ...group(graded(1), [{ messages }]), tools }).rows as TraceRow[];
+  assert.deepEqual(row!.toolset, { name: "test", version: "1" });
   assert.equal(typeof row!.messages[2]!.tool_calls![0]!.function.arguments, "string");
   const read = traceOf(JSON.parse(JSON.stringify(row)), PLACE);
   assert.ok("messages" in read.content);
@@ -147,9 +148,10 @@ Deno.test("a pair is the best trace against the worst graded attempt", () => {
     chosen: [{ role: "assistant", content: "answer 3" }],
     rejected: [{ role: "assistant", content: "answer 2" }],
     tools: [],
+    toolset: { name: "test", version: "1" },
   });
   const { content, tools } = pairOf(JSON.parse(JSON.stringify(row)), PLACE);
-  assert.deepEqual({ ...content, tools }, row);
+  assert.deepEqual({ ...content, tools, toolset: row!.toolset }, row);
   assert.deepEqual([report.kept, lost], [1, {}]);
 });
 

@@ -2,12 +2,14 @@
 
 import { dirname, resolve } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { reasonOf } from "../../core/system_errors.ts";
 import { CATALOGUE_TABLES, type CatalogueTable } from "./catalogue_tables.ts";
 import { checkTree } from "./check_tree.ts";
 import { describeKeys } from "../describe.ts";
 import type { Finding } from "./issues.ts";
 import { locateKeys } from "../text/locate.ts";
+import { mcpConfigProblems } from "./mcp_config.ts";
 import { findNotBuilt } from "./not_built.ts";
 import { applyOverrides, type Override, overrideAt, readOverrides, shownOverride } from "./overrides.ts";
 import { configError, type ConfigProblem, sortProblems } from "../text/problems.ts";
@@ -131,8 +133,8 @@ export async function loadRunConfig(
   const { overrides, problems: unread } = readOverrides(texts, path);
   const source = { text, path, overrides };
   const checked = checkRunConfig(text, source);
-  const paths = check_paths ? await pathProblems(source) : [];
-  const problems = sortProblems([...unread, ...checked.problems, ...paths]);
+  const files = check_paths ? [...await pathProblems(source), ...mcpFileProblems(source)] : [];
+  const problems = sortProblems([...unread, ...checked.problems, ...files]);
   if (!checked.config || problems.length > 0) throw configError(path, problems);
   return { config: checked.config, ...source };
 }
@@ -173,6 +175,29 @@ async function pathProblems(source: ConfigSource): Promise<ConfigProblem[]> {
     findings.push({ path: at, code: "path_not_found", message });
   }
   return placeFindings(findings, source);
+}
+
+/** Problems in the file of `agent.mcp_config`, which has the lines of its own. */
+function mcpFileProblems(source: ConfigSource): ConfigProblem[] {
+  const toml = sourceTree(source);
+  if ("message" in toml) return [];
+  const agent = valueAt(toml.tree, ["agent"]), at = ["agent", "mcp_config"];
+  const is_unusable = findNotBuilt(toml.tree).some(({ path }) => isPrefix(path, at));
+  if (is_unusable || !isJsonObject(agent) || typeof agent.mcp_config !== "string") return [];
+  const file = resolve(dirname(source.path), agent.mcp_config);
+  // That there is no such file is a problem of its path.
+  if (!isFile(file)) return [];
+  const found = mcpConfigProblems(agent, file);
+  if (Array.isArray(found)) return found;
+  return placeFindings([{ path: at, code: "invalid_value", message: found.message }], source);
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
 }
 
 /** @param error The error of looking at the path; null when it exists but is not a file. */

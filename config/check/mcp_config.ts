@@ -66,6 +66,25 @@ export function mcpServersOf({ mcp_servers = [], mcp_config, environment }: Agen
   return { servers: [...own, ...servers], warnings };
 }
 
+/**
+ * What is wrong with the MCP configuration file of an unchecked `[agent]`, for the list of a configuration's problems;
+ * an error about the entire file has no line of it.
+ */
+export function mcpConfigProblems(
+  agent: Record<string, unknown>,
+  file: string,
+): ConfigProblem[] | ServiceError {
+  const own = Array.isArray(agent.mcp_servers) ? agent.mcp_servers.filter(isJsonObject) : [];
+  const known = { mcp_servers: own, mcp_config: file, environment: agent.environment };
+  try {
+    mcpServersOf(known as unknown as AgentConfig);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    return error.details.problems as ConfigProblem[] | undefined ?? error;
+  }
+}
+
 function readMcpConfig(path: string): string {
   const refuse = (reason: string) =>
     new ServiceError("config_invalid", `Cannot load ${path}: ${reason}`, { path });

@@ -1,8 +1,9 @@
-import { deepEqual, equal, throws } from "node:assert/strict";
+import { deepEqual, equal, match, throws } from "node:assert/strict";
 import { join } from "node:path";
 import { withFolder } from "../../tests/folder.ts";
 import type { AgentConfig } from "../schema.ts";
 import { matchesAnyPattern } from "../sections/mcp.ts";
+import { loadRunConfig } from "./load.ts";
 import { expandMcpServer, MAX_MCP_CONFIG_BYTES, mcpServersOf, mcpVariables } from "./mcp_config.ts";
 
 /** The servers of a file, beside others of the configuration. */
@@ -49,6 +50,35 @@ Deno.test("a file has local and remote servers as other clients read them, and t
   const other = await serversOf(JSON.stringify({ servers: { a: { command: "x" } } }));
   equal(other.servers[0].key, "servers.a");
 });
+
+Deno.test("a configuration's problems and those of its file are listed together", () =>
+  withFolder(async (folder) => {
+    const listed = async (mcp: string | null) => {
+      if (mcp !== null) await Deno.writeTextFile(join(folder, "mcp.json"), mcp);
+      const lines = [
+        '[run]\nalgorithm = "agent_grpo"\n[model]\npath = "run.toml"\n[agent]\nscenarios = "run.toml"\nupdates = 1',
+        'mcp_config = "mcp.json"\n[[agent.mcp_servers]]\nname = "b"\ncommand = ["x"]\n',
+      ];
+      await Deno.writeTextFile(join(folder, "run.toml"), lines.join("\n"));
+      const message = await loadRunConfig(join(folder, "run.toml")).then(() => "", (error) => error.message);
+      return message.replaceAll(`${folder}/`, "").split("\n");
+    };
+    const ungraded = /^run\.toml:5: agent: .*reward/,
+      missing = "run.toml:8: agent.mcp_config: there is no file mcp.json";
+    const [title, ...alone] = await listed(null);
+    equal(title, "Cannot load run.toml: 2 problems");
+    match(alone[0]!, ungraded);
+    equal(alone[1], missing);
+    const [, ...both] = await listed('{"mcpServers": {\n"a": {}, "b": {"command": "x"}}}');
+    deepEqual(both.slice(0, 2), [
+      "mcp.json:2: mcpServers.a: must have either command or url",
+      "mcp.json:2: mcpServers.b: has the name of a server in agent.mcp_servers",
+    ]);
+    match(both[2]!, ungraded);
+    const [, first, second] = await listed(" ".repeat(MAX_MCP_CONFIG_BYTES + 1));
+    match(first!, ungraded);
+    match(second!, /^run\.toml:8: agent\.mcp_config: Cannot load mcp\.json: it has \d+ bytes, more than/);
+  }));
 
 Deno.test("a file that cannot be used is refused with its places", async () => {
   const environment = { environment: { type: "local" }, mcp_servers: [{ name: "a", command: ["x"] }] };

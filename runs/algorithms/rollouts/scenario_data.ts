@@ -13,6 +13,9 @@ import { counted } from "../../record/event_text.ts";
 import { atKey } from "../at_key.ts";
 import { checkTemplate } from "./template_check.ts";
 
+/** Never aborted: the commands of a container engine have time limits of their own. */
+const NEVER = new AbortController().signal;
+
 export interface ScenarioData {
   scenarios: Scenario[];
   /** Null without `[evaluation]`. */

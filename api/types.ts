@@ -1245,7 +1245,7 @@ export interface TrajectoryVerification {
   code: number | null;
   output: string | null;
   capped: boolean;
-  /** The attempt had changed or removed a protected file, which was restored. Absent: it had not. */
+  /** The attempt had changed, removed or added a protected file or link, which was undone. Absent: it had not. */
   tampered?: boolean;
 }
 

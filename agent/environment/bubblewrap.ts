@@ -1,6 +1,7 @@
 /** Bubblewrap: confines a program to its workspace, where the machine has it. */
 
 import { errorText } from "../../core/errors.ts";
+import { OWN_HOME_ENV } from "../tools/sandbox.ts";
 import { denoFolder, SEARCH_PATH } from "./program.ts";
 
 /** The path under which programs know their workspace. */
@@ -24,7 +25,7 @@ const DENO_FOLDER = "/opt/deno";
 /** How programs of a workspace are confined. */
 export interface Isolation {
   /** What starts a program in the sandbox of a workspace, without the program itself. */
-  launcher(workspace: string): string[];
+  launcher(workspace: string, options?: { own_home?: boolean }): string[];
 }
 
 /** Whether bubblewrap works here. */
@@ -44,7 +45,10 @@ async function tryBubblewrap(): Promise<IsolationState> {
   // Versions before 0.8 have no --disable-userns.
   for (const more of [["--unshare-user", "--disable-userns"], []]) {
     const isolation: Isolation = {
-      launcher: (workspace) => [...launcherStart(workspace), ...roots, ...deno, ...more, ...LAUNCHER_END],
+      launcher: (workspace, { own_home = false } = {}) => [
+        ...[...launcherStart(workspace), ...roots, ...deno, ...more],
+        ...[...own_home ? OWN_HOME : [], ...LAUNCHER_END],
+      ],
     };
     const failure = await failureOf(isolation);
     if (failure === null) return { isolation };
@@ -85,6 +89,12 @@ function launcherStart(workspace: string): string[] {
     ...["--setenv", "PATH", `${SEARCH_PATH}:${DENO_FOLDER}`],
   ];
 }
+
+/** An empty HOME in the program's own `/tmp`. */
+const OWN_HOME = [
+  ...["--dir", "/tmp/home", "--setenv", "HOME", "/tmp/home"],
+  ...Object.entries(OWN_HOME_ENV).flatMap(([name, value]) => ["--setenv", name, value]),
+];
 
 /** The last arguments, and what sets the limits of the program's processes. */
 const LAUNCHER_END = [

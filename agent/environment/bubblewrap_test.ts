@@ -2,7 +2,8 @@ import { equal, match } from "node:assert/strict";
 import { assert } from "../../core/errors.ts";
 import { findIsolation, MAX_DATA_BYTES, MAX_FILE_BYTES, MAX_PROCESSES, MAX_TMP_BYTES } from "./bubblewrap.ts";
 import { bubblewrapLack, openLocalSandbox } from "./local_sandbox_testing.ts";
-import { type LocalSandbox, MAX_SIGNAL } from "./local_sandbox.ts";
+import type { LocalSandbox } from "./local_sandbox.ts";
+import { MAX_SIGNAL } from "./verdict.ts";
 
 const { signal } = new AbortController();
 const lack = await bubblewrapLack();

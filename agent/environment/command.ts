@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../core/clock.ts";
 import type { CommandResult, SandboxCommand } from "../tools/sandbox.ts";
-import { killProcessesOf, type LeftoverOptions } from "./leftovers.ts";
+import { killProcessesOf, type LeftoverOptions, WORKSPACE_VARIABLE } from "./leftovers.ts";
 import { killGroup, type ProgramOptions, startProgram } from "./program.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
@@ -24,6 +24,8 @@ export const DRAIN_TIMEOUT_MS = 500;
 
 export interface CommandOptions extends SandboxCommand, Pick<ProgramOptions, "folders" | "env" | "launcher"> {
   cwd: string;
+  /** Its HOME; a real path. Default: `cwd`. */
+  home?: string;
   timeout_ms: number;
   clock: Clock;
   signal: AbortSignal;
@@ -35,21 +37,22 @@ export interface CommandOptions extends SandboxCommand, Pick<ProgramOptions, "fo
 
 /**
  * Runs a program to its end, or kills its process group when the time is up or the signal aborts. Its background
- * processes are killed too. On Linux that includes processes in other sessions, which are found by their HOME; the
- * search takes at most `LOOK_TIMEOUT_MS`. With `searching` the result comes within `SEARCH_WAIT_MS` and
+ * processes are killed too. On Linux that includes processes in other sessions, which are found as `killProcessesOf`
+ * says; the search takes at most `LOOK_TIMEOUT_MS`. With `searching` the result comes within `SEARCH_WAIT_MS` and
  * `DRAIN_TIMEOUT_MS` of the program's end.
  *
- * @param options.cwd The program's working directory and HOME; a real path.
+ * @param options.cwd The program's working directory, by which its processes are found; a real path.
  * @throws {ServiceError} `environment_failed` when the program cannot be started or the search for leftovers fails.
  */
 export async function runCommand(options: CommandOptions): Promise<CommandResult> {
-  const { argv, cwd, clock, signal, timeout_ms, stdin = "", tail_bytes = 0 } = options;
+  const { argv, cwd, home = cwd, clock, signal, timeout_ms, stdin = "", tail_bytes = 0 } = options;
   const has_input = stdin !== "";
   const child = await startProgram({
     ...options,
     name: argv[0]!,
     cwd,
-    home: cwd,
+    home,
+    env: { ...options.env, ...home !== cwd && { [WORKSPACE_VARIABLE]: cwd } },
     stdin: has_input ? "piped" : "null",
   });
   const cap = options.max_output_bytes ?? MAX_OUTPUT_BYTES;

@@ -12,15 +12,23 @@ import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import { type ContainerOptions, probeImage, RunningContainer } from "./container/container.ts";
 import { ContainerSandbox } from "./container/container_sandbox.ts";
-import { keepFiles, type KeptFiles, restoreFiles, WorkspaceCopy } from "./container/kept_files.ts";
+import {
+  closeFolders,
+  keepFiles,
+  type KeptFiles,
+  openFolders,
+  restoreFiles,
+  WorkspaceCopy,
+} from "./container/kept_files.ts";
 import { becomeOwner, type Owner, PLACE_LABEL, removeOrphans } from "./container/owner.ts";
 import { ContainerPool } from "./container/pool.ts";
 import { writeProfile } from "./container/seccomp.ts";
 import { findEngine } from "./container_engine.ts";
 import { imageOf, requireImage } from "./container_image.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
-import { protectGlobs } from "./protected_files.ts";
-import { hasNoVerdict, NO_ENV, outcomeText, quotedOutput } from "./verdict.ts";
+import { protectionOf } from "./protect_globs.ts";
+import { gradeByVerification, UntouchedVerifications, type Verified } from "./verification.ts";
+import { NO_ENV, outcomeText } from "./verdict.ts";
 
 /** The folder with the files that living processes lock. */
 export const OWNERS_FOLDER = "/tmp/svc-containers";
@@ -69,6 +77,18 @@ export function containerEnvironments(options: ContainerEnvironmentOptions): Env
       opening = null;
       throw error;
     });
+  const open = async (
+    scenario: Scenario,
+    signal: AbortSignal,
+    first: boolean,
+  ): Promise<ContainerEnvironment> => {
+    const { pool } = await opened();
+    return await ContainerEnvironment.open({ scenario, options, pool, untouched, first, signal });
+  };
+  // An attempt that has ended goes before those that have not begun.
+  const untouched: UntouchedVerifications = new UntouchedVerifications((scenario, signal) =>
+    open(scenario, signal, true)
+  );
   return {
     call_timeout_ms: section.limits.exec_timeout_secs * 1000 + CALL_EXTRA_MS,
     grading_advice: "give it metadata.env.verify",
@@ -82,11 +102,9 @@ export function containerEnvironments(options: ContainerEnvironmentOptions): Env
       ),
     coverage: (scenario) => scenario.env?.verify ? "all" : "none",
     check: (signal) => checkEngine(options, signal),
-    async open(scenario, { signal }) {
-      const { pool } = await opened();
-      return await ContainerEnvironment.open({ scenario, options, pool, signal });
-    },
+    open: (scenario, { signal }) => open(scenario, signal, false),
     async close() {
+      await untouched.close();
       const left = await opening?.catch(() => null);
       await left?.pool.close();
       await left?.owner.leave();
@@ -154,6 +172,9 @@ interface Attempt {
   scenario: Scenario;
   options: ContainerEnvironmentOptions;
   pool: ContainerPool;
+  untouched: UntouchedVerifications;
+  /** Whether its container goes before others that wait. */
+  first: boolean;
 }
 
 class ContainerEnvironment implements Environment {
@@ -161,7 +182,9 @@ class ContainerEnvironment implements Environment {
   #current: { container: RunningContainer; is_verifier: boolean } | null = null;
   /** The workspace as the attempt left it, from its first verification on. */
   #left: WorkspaceCopy | null = null;
-  #kept: KeptFiles = { paths: [], archive: new Uint8Array() };
+  /** Its folders without permissions, which no copy would be made of. */
+  #closed_folders: Awaited<ReturnType<typeof openFolders>> = [];
+  #kept: KeptFiles | null = null;
   #closed = false;
   readonly #env: ScenarioEnv;
   readonly #toolset: Toolset;
@@ -185,8 +208,8 @@ class ContainerEnvironment implements Environment {
   }
 
   async #prepare(signal: AbortSignal): Promise<void> {
-    const { scenario, pool, options } = this.attempt;
-    const container = await pool.acquire(signal);
+    const { scenario, pool, options, first } = this.attempt;
+    const container = await pool.acquire(signal, { first });
     this.#current = { container, is_verifier: false };
     const sandbox = this.#sandbox(container);
     for (const [path, content] of Object.entries(this.#env.files)) {
@@ -201,10 +224,10 @@ class ContainerEnvironment implements Environment {
       signal.throwIfAborted();
       if (result.code === 0) continue;
       const where = `Cannot set up scenario ${JSON.stringify(scenario.id)}: setup line ${i + 1}`;
-      throw new ServiceError("environment_failed", `${where} ${this.#outcome(result)}`);
+      throw new ServiceError("environment_failed", `${where} ${outcomeText(result)}`);
     }
-    const globs = protectGlobs(scenario, options.section.protect);
-    this.#kept = await keepFiles(container, globs, { signal });
+    const protection = protectionOf(scenario, options.section.protect);
+    this.#kept = await keepFiles(container, protection, { signal });
   }
 
   #sandbox(container: RunningContainer): ContainerSandbox {
@@ -224,8 +247,14 @@ class ContainerEnvironment implements Environment {
       return this.#current.container;
     }
     const container = await this.#copy(signal, false);
+    await closeFolders(container, this.#closed_folders, { paths: [], signal });
     this.#forget();
     return container;
+  }
+
+  #container(): RunningContainer {
+    if (this.#current) return this.#current.container;
+    throw new ServiceError("environment_failed", "Cannot go on: the workspace could not be copied");
   }
 
   /**
@@ -235,11 +264,13 @@ class ContainerEnvironment implements Environment {
   async #copy(signal: AbortSignal, is_verifier: boolean): Promise<RunningContainer> {
     const { pool, options: { owners_folder = OWNERS_FOLDER } } = this.attempt;
     if (!this.#left) {
-      const made = await WorkspaceCopy.make(this.#current!.container, owners_folder, { signal });
+      const left = this.#container();
+      this.#closed_folders = await openFolders(left, { signal });
+      const made = await WorkspaceCopy.make(left, owners_folder, { signal });
       if (this.#closed) made.close();
       else this.#left = made;
     }
-    this.#release();
+    this.release();
     const container = await pool.acquire(signal, { first: true });
     if (this.#closed) {
       pool.release(container);
@@ -250,27 +281,28 @@ class ContainerEnvironment implements Environment {
     return container;
   }
 
-  async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
-    const { verify } = this.#env;
-    if (!verify) return { reward: null, timed_out: false };
+  grade(signal: AbortSignal): Promise<EnvironmentGrade> {
+    const { scenario, untouched } = this.attempt;
+    return gradeByVerification(scenario, this, { untouched, signal });
+  }
+
+  async verify(signal: AbortSignal): Promise<Verified> {
     signal.throwIfAborted();
     const container = await this.#copy(signal, true);
-    const tampered = await restoreFiles(container, this.#kept, { signal });
-    const result = await this.#sandbox(container).run({ argv: verify.command }, signal);
-    signal.throwIfAborted();
-    const failed = hasNoVerdict(result);
-    return {
-      reward: failed ? null : result.code === 0 ? verify.reward_on_success : 0,
-      ...(failed && { failure: `Cannot verify: the command ${this.#outcome(result)}` }),
-      timed_out: result.ended === "timeout",
-      verification: {
-        ended: result.ended === "cancelled" ? "killed" : result.ended,
-        code: result.code,
-        output: result.code === 0 ? "" : quotedOutput(result),
-        capped: result.capped,
-        ...(tampered.length > 0 && { tampered: true as const }),
-      },
-    };
+    const kept = this.#kept!, tampered = await restoreFiles(container, kept, { signal });
+    await closeFolders(container, this.#closed_folders, { paths: kept.paths, signal });
+    return { result: await this.#graded(container, this.#env.verify!.command, signal), tampered };
+  }
+
+  /** Runs a command on what the attempt left. */
+  #graded(container: RunningContainer, argv: readonly string[], signal: AbortSignal): Promise<CommandResult> {
+    return this.#sandbox(container).run({ argv, own_home: true }, signal);
+  }
+
+  /** Gives back the container. */
+  release(): void {
+    if (this.#current) this.attempt.pool.release(this.#current.container);
+    this.#current = null;
   }
 
   /** The output of the scenario's `summary` command, in the container of the verification when there was one. */
@@ -278,19 +310,19 @@ class ContainerEnvironment implements Environment {
     const { summary } = this.#env;
     if (!summary) return null;
     const container = this.#current?.container ?? await this.#copy(signal, true);
-    const result = await this.#sandbox(container).run({ argv: summary }, signal);
+    const result = await this.#graded(container, summary, signal);
     signal.throwIfAborted();
     if (result.code === 0) return result.stdout;
     throw new ServiceError(
       "environment_failed",
-      `Cannot summarise the result: the command ${this.#outcome(result)}`,
+      `Cannot summarise the result: the command ${outcomeText(result)}`,
     );
   }
 
   /** The pool ends the container, or cleans it for another attempt. */
   close(): Promise<void> {
     this.#closed = true;
-    this.#release();
+    this.release();
     this.#forget();
     return Promise.resolve();
   }
@@ -298,15 +330,5 @@ class ContainerEnvironment implements Environment {
   #forget(): void {
     this.#left?.close();
     this.#left = null;
-  }
-
-  #release(): void {
-    if (this.#current) this.attempt.pool.release(this.#current.container);
-    this.#current = null;
-  }
-
-  #outcome(result: CommandResult): string {
-    if (!result.out_of_memory) return outcomeText(result);
-    return `${outcomeText(result)} (the memory limit was hit: agent.environment.limits.memory_mb)`;
   }
 }

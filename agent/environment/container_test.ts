@@ -1,11 +1,18 @@
 import { ManualClock } from "../../core/clock_fake.ts";
 import { containerEnvironments } from "./container.ts";
 import { containersOf, labOptions, needsContainers } from "./container_testing.ts";
-import { environmentContract } from "./environment_contract.ts";
+import { environmentContract, TOOL_CHECKS } from "./environment_contract.ts";
+import { TESTED_TOOLSETS, VERIFICATION_CHECKS } from "./verification_contract.ts";
 
-environmentContract({ ...needsContainers("container"), workspace: "/work" }, async () => {
+const checks = { ...TOOL_CHECKS, ...VERIFICATION_CHECKS };
+const tools = {
+  ...{ table: TESTED_TOOLSETS, tools: { default: "files" } },
+  scenario_toolsets: Object.keys(TESTED_TOOLSETS),
+};
+
+environmentContract({ ...needsContainers("container"), workspace: "/work", checks }, async () => {
   const clock = new ManualClock();
-  const options = await labOptions({ pool: { max_live: 2 } }, { clock });
+  const options = await labOptions({ pool: { max_live: 2 } }, { clock, tools });
   const factory = containerEnvironments(options);
   return {
     factory,

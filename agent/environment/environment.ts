@@ -8,7 +8,7 @@ import type { VerificationRecord } from "../trajectory/trajectory.ts";
 export interface EnvironmentGrade {
   /** The terminal reward; null when this scenario has nothing to verify, or the verification failed. */
   reward: number | null;
-  /** Why the verification could not grade the attempt; absent: it did, or there is nothing to verify. */
+  /** Why the verification failed, also in an untouched workspace; absent: it graded, or there is nothing to verify. */
   failure?: string;
   /** A wall-clock limit ended the verification. */
   timed_out: boolean;

@@ -23,6 +23,9 @@ const without_variables = new Set<number>();
  */
 export const LOOK_TIMEOUT_MS = 30_000;
 
+/** Names the workspace of a program whose HOME is another folder. */
+export const WORKSPACE_VARIABLE = "SVC_WORKSPACE";
+
 export interface LeftoverOptions {
   clock?: Clock;
   /** Only processes with a greater id, unless ids have wrapped around since. Absent: all processes. */
@@ -32,35 +35,48 @@ export interface LeftoverOptions {
 }
 
 /**
- * Kills every process whose HOME is a workspace in a folder, such as those that a killed run left. A command's HOME is
- * its workspace, and its children inherit it. This finds a process in any session, without its parents and whatever its
- * id, unless it changed HOME. Linux only; does nothing elsewhere or when {@link canFindLeftovers} is false.
+ * Kills every process of a workspace in a folder, such as those that a killed run left: its HOME or
+ * {@link WORKSPACE_VARIABLE} is the workspace, as for commands and what they start, or it works in it or below. This finds
+ * a process in any session, without its parents and whatever its id, unless it has changed all of these. Linux only; does
+ * nothing elsewhere or when {@link canFindLeftovers} is false.
  *
  * @returns The number of killed processes.
  * @throws {ServiceError} `environment_failed` after `LOOK_TIMEOUT_MS`.
  */
 export async function killLeftovers(directory: string, options: LeftoverOptions = {}): Promise<number> {
   const root = await Deno.realPath(directory).catch(() => null);
-  return root === null ? 0 : await killByHome(literally(`${root}/${WORKSPACE_PREFIX}`), options);
+  if (root === null) return 0;
+  const start = `${root}/${WORKSPACE_PREFIX}`;
+  return await killAll({ variable: literally(start), folder: `${literallyInGlob(start)}*` }, options);
 }
 
 /** The same for one workspace, given by its real path. @throws {ServiceError} */
 export function killProcessesOf(workspace: string, options: LeftoverOptions = {}): Promise<number> {
-  return killByHome(`${literally(workspace)}$`, options);
+  return killAll({ variable: `${literally(workspace)}$`, folder: literallyInGlob(workspace) }, options);
 }
 
 /** Whether this machine can find leftover processes. @throws {ServiceError} Like {@link killLeftovers}. */
 export async function canFindLeftovers(options: LeftoverOptions = {}): Promise<boolean> {
-  return Deno.build.os === "linux" && await within(options, (look) => look("nowhere$")) !== null;
+  return Deno.build.os === "linux" && await within(options, (look) => look(NOWHERE)) !== null;
 }
 
-async function killByHome(pattern: string, options: LeftoverOptions): Promise<number> {
+/** How the processes of workspaces are known. */
+interface Signs {
+  /** A basic regular expression of the variables' values. */
+  variable: string;
+  /** A glob of the working folder; it may lie below. */
+  folder: string;
+}
+
+const NOWHERE: Signs = { variable: "nowhere$", folder: "nowhere" };
+
+async function killAll(signs: Signs, options: LeftoverOptions): Promise<number> {
   if (Deno.build.os !== "linux") return 0;
   const killed = new Set<number>();
   await within(options, async (look) => {
     let sweeps = 0, unsure_looks = 0, always: readonly number[] | null = null;
     while (sweeps < MAX_SWEEPS) {
-      const { found, unsure } = await look(pattern) ?? { found: [], unsure: [] };
+      const { found, unsure } = await look(signs) ?? { found: [], unsure: [] };
       if (found.length > 0) {
         sweeps++;
         for (const pid of found) {
@@ -92,15 +108,20 @@ function literally(text: string): string {
   return text.replace(/[\\.*[\]^$]/g, "\\$&");
 }
 
+/** Escapes a text for a glob. */
+function literallyInGlob(text: string): string {
+  return text.replace(/[\\*?[\]]/g, "\\$&");
+}
+
 interface Looked {
-  /** Processes whose HOME matches. */
+  /** Processes with one of the signs. */
   found: number[];
   /** Processes that had neither HOME nor PATH when they were looked at, without {@link without_variables}. */
   unsure: number[];
 }
 
-/** Finds the processes whose HOME matches; null when the search is impossible. */
-type Look = (home: string) => Promise<Looked | null>;
+/** Finds the processes with one of the signs; null when the search is impossible. */
+type Look = (signs: Signs) => Promise<Looked | null>;
 
 async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise<T>): Promise<T> {
   const { clock = systemClock, after = 0, proc = "/proc" } = options;
@@ -114,7 +135,7 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
     );
   });
   try {
-    const look = (home: string) => processesWith(home, { after, proc, signal: end.signal });
+    const look = (signs: Signs) => processesWith(signs, { after, proc, signal: end.signal });
     return await Promise.race([work(look), late]);
   } finally {
     end.abort();
@@ -125,20 +146,24 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
 
 /**
  * Looks once at each process with a greater id, or at all when ids have wrapped around. Of an environment it prints the
- * longest match, so one reading tells whether HOME is the one that is looked for, another one, or not there.
+ * longest match, so one reading tells whether HOME is the one that is looked for, another one, or not there. A working
+ * folder that was removed has ` (deleted)` behind its name.
  */
 const LOOK_LINE = `
-home=$1 after=$2 proc=$3
+variable=$1 folder=$2 after=$3 proc=$4 cwds=
 cd "$proc"
 if [ "$after" -eq 0 ] || [ "$$" -lt "$after" ]; then
   set -- "$proc"/[0-9]*/environ
+  cwds='[0-9]*/cwd'
 else
   set --
   for number in [0-9]*; do
-    if [ "$number" -gt "$after" ]; then set -- "$@" "$proc/$number/environ"; fi
+    if [ "$number" -gt "$after" ]; then set -- "$@" "$proc/$number/environ" && cwds="$cwds $number/cwd"; fi
   done
 fi
-grep -Hzo -e "^SVC_LOOK=$SVC_LOOK\\$" -e "^HOME=$home" -e "^HOME=" -e "^PATH=" "$@"
+find $cwds -maxdepth 0 \\( -lname "$folder" -o -lname "$folder/*" -o -lname "$folder (deleted)" \\) \\
+  -printf "$proc/%h/environ:CWD\\0"
+grep -Hzo -e "^SVC_LOOK=$SVC_LOOK\\$" -e "^HOME=$variable" -e "^${WORKSPACE_VARIABLE}=$variable" -e "^HOME=" -e "^PATH=" "$@"
 printf "%s:\\0" "$@"`;
 
 /** Those of some processes that have a program: threads of the kernel have none. */
@@ -156,15 +181,17 @@ const LOOKED = /^\/(\d+)\/environ:(.*)$/s;
  * programs but not read `/proc`. Null when the program does not find even itself.
  */
 async function processesWith(
-  home: string,
+  { variable, folder }: Signs,
   { after, proc, signal }: { after: number; proc: string; signal: AbortSignal },
 ): Promise<Looked | null> {
-  const looked = await entriesOf(LOOK_LINE, [home, String(after), proc], { proc, signal });
+  const looked = await entriesOf(LOOK_LINE, [variable, folder, String(after), proc], { proc, signal });
   if (!looked) return null;
   const found: number[] = [], unsure = new Set<number>();
   for (const { pid, text } of looked.entries) {
     if (text === "") unsure.add(pid);
-    if (text.startsWith("SVC_LOOK=") || text.startsWith("HOME=") && text !== "HOME=") found.push(pid);
+    const is_sign = /^(?:SVC_LOOK|SVC_WORKSPACE)=|^CWD$/.test(text) ||
+      text.startsWith("HOME=") && text !== "HOME=";
+    if (is_sign) found.push(pid);
   }
   if (!found.includes(looked.self)) return null;
   for (const { pid, text } of looked.entries) if (text !== "") unsure.delete(pid);

@@ -8,14 +8,17 @@ import type { ToolCall } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import { doing, ServiceError } from "../../core/errors.ts";
 import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
+import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
 import { findIsolation, type IsolationState } from "./bubblewrap.ts";
 import { LocalSandbox } from "./local_sandbox.ts";
-import { ProtectedFiles, protectGlobs } from "./protected_files.ts";
-import { hasNoVerdict, NO_ENV, outcomeText, quotedOutput } from "./verdict.ts";
+import { protectionOf } from "./protect_globs.ts";
+import { ProtectedFiles } from "./protected_files.ts";
+import { gradeByVerification, UntouchedVerifications, type Verified } from "./verification.ts";
+import { NO_ENV, outcomeText } from "./verdict.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** Keys of `[agent.environment]`, and a clock. */
@@ -78,6 +81,11 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
     told = true;
     return state;
   };
+  const open = async (scenario: Scenario, signal: AbortSignal): Promise<LocalEnvironment> => {
+    const { isolation } = await isolationOf();
+    return await LocalEnvironment.open({ scenario, options: { ...options, isolation, untouched }, signal });
+  };
+  const untouched: UntouchedVerifications = new UntouchedVerifications(open);
   return {
     call_timeout_ms: options.limits.exec_timeout_secs * 1000 + CALL_GRACE_MS,
     grading_advice: "give it metadata.env.verify",
@@ -91,11 +99,8 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
       ),
     // Tools of toolsets give no rewards, so without a verification there is no grade.
     coverage: (scenario) => scenario.env?.verify ? "all" : "none",
-    open: async (scenario, { signal }) => {
-      const { isolation } = await isolationOf();
-      return await LocalEnvironment.open({ scenario, options: { ...options, isolation }, signal });
-    },
-    close: () => Promise.resolve(),
+    open: (scenario, { signal }) => open(scenario, signal),
+    close: () => untouched.close(),
   };
 }
 
@@ -107,7 +112,10 @@ export function isolationText(state: IsolationState): string {
 }
 
 /** Options of an environment that opens. */
-type OpenedOptions = LocalEnvironmentOptions & { isolation: IsolationState["isolation"] };
+interface OpenedOptions extends LocalEnvironmentOptions {
+  isolation: IsolationState["isolation"];
+  untouched: UntouchedVerifications;
+}
 
 class LocalEnvironment implements Environment {
   #protected: ProtectedFiles | null = null;
@@ -115,8 +123,8 @@ class LocalEnvironment implements Environment {
 
   private constructor(
     readonly sandbox: LocalSandbox,
-    readonly task: { env: ScenarioEnv; toolset: Toolset },
-    readonly options: LocalEnvironmentOptions,
+    readonly task: { scenario: Scenario; env: ScenarioEnv; toolset: Toolset },
+    readonly options: OpenedOptions,
   ) {}
 
   static async open(
@@ -131,9 +139,10 @@ class LocalEnvironment implements Environment {
     const place = { prefix: WORKSPACE_PREFIX, ...(directory ? { dir: directory } : {}) };
     const made = await doing("make a workspace", () => Deno.makeTempDir(place), "infrastructure_failed");
     const sandbox = new LocalSandbox(await Deno.realPath(made), options);
-    const environment = new LocalEnvironment(sandbox, { env: scenario.env ?? NO_ENV, toolset }, options);
+    const task = { scenario, env: scenario.env ?? NO_ENV, toolset };
+    const environment = new LocalEnvironment(sandbox, task, options);
     try {
-      await environment.#prepare(scenario, signal);
+      await environment.#prepare(signal);
       return environment;
     } catch (error) {
       await environment.close();
@@ -141,8 +150,8 @@ class LocalEnvironment implements Environment {
     }
   }
 
-  async #prepare(scenario: Scenario, signal: AbortSignal): Promise<void> {
-    const { files, setup } = this.task.env;
+  async #prepare(signal: AbortSignal): Promise<void> {
+    const { scenario, env: { files, setup } } = this.task;
     for (const [path, content] of Object.entries(files)) {
       const full = join(this.sandbox.root, path);
       await Deno.mkdir(dirname(full), { recursive: true });
@@ -159,7 +168,7 @@ class LocalEnvironment implements Environment {
     }
     this.#protected = await ProtectedFiles.keep(
       this.sandbox.root,
-      protectGlobs(scenario, this.options.protect),
+      protectionOf(scenario, this.options.protect),
     );
   }
 
@@ -168,32 +177,27 @@ class LocalEnvironment implements Environment {
     return this.task.toolset.run({ call, sandbox: this.sandbox, signal });
   }
 
-  async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
-    const { verify } = this.task.env;
-    if (!verify) return { reward: null, timed_out: false };
-    const tampered = await this.#protected?.restore() ?? false;
-    const result = await this.sandbox.run({ argv: verify.command }, signal);
-    signal.throwIfAborted();
-    const failed = hasNoVerdict(result);
-    return {
-      reward: failed ? null : result.code === 0 ? verify.reward_on_success : 0,
-      ...(failed && { failure: `Cannot verify: the command ${outcomeText(result)}` }),
-      timed_out: result.ended === "timeout",
-      verification: {
-        ended: result.ended === "cancelled" ? "killed" : result.ended,
-        code: result.code,
-        output: result.code === 0 ? "" : quotedOutput(result),
-        capped: result.capped,
-        ...(tampered && { tampered }),
-      },
-    };
+  grade(signal: AbortSignal): Promise<EnvironmentGrade> {
+    return gradeByVerification(this.task.scenario, this, { untouched: this.options.untouched, signal });
+  }
+
+  async verify(signal: AbortSignal): Promise<Verified> {
+    await this.sandbox.settled();
+    const restoring = this.#protected!.restore();
+    const tampered = await doing("restore the protected files", () => restoring, "environment_failed");
+    return { result: await this.#graded(this.task.env.verify!.command, signal), tampered };
+  }
+
+  /** Runs a command on what the attempt left. */
+  #graded(argv: readonly string[], signal: AbortSignal): Promise<CommandResult> {
+    return this.sandbox.run({ argv, own_home: true }, signal);
   }
 
   /** The output of the scenario's `summary` command. */
   async state(signal: AbortSignal): Promise<string | null> {
     const { summary } = this.task.env;
     if (!summary) return null;
-    const result = await this.sandbox.run({ argv: summary }, signal);
+    const result = await this.#graded(summary, signal);
     signal.throwIfAborted();
     if (result.code === 0) return result.stdout;
     throw new ServiceError(

@@ -3,11 +3,12 @@
 import { join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
-import type { CommandResult, Sandbox, SandboxCommand } from "../tools/sandbox.ts";
+import { type CommandResult, OWN_HOME_ENV, type Sandbox, type SandboxCommand } from "../tools/sandbox.ts";
 import { WorkspaceRefusal } from "../tools/workspace_files.ts";
 import { type Isolation, SANDBOX_ROOT } from "./bubblewrap.ts";
 import { runCommand } from "./command.ts";
 import { denoFolder } from "./program.ts";
+import { withSignal } from "./verdict.ts";
 import { removeFolder, Workspace } from "./workspace.ts";
 
 /** The most names of a workspace that are looked at for links before Deno runs without isolation. */
@@ -40,6 +41,7 @@ export class LocalSandbox extends Workspace implements Sandbox {
     if (outside !== null) {
       return notRun(`the link ${JSON.stringify(outside)} leads outside the workspace; remove it\n`);
     }
+    const own_home = command.own_home === true;
     const result = await runCommand({
       ...command,
       cwd: this.root,
@@ -54,15 +56,22 @@ export class LocalSandbox extends Workspace implements Sandbox {
       },
       ...proc && { proc },
       ...deno !== null && { folders: [deno] },
-      ...isolation ? { launcher: isolation.launcher(this.root) } : { env: this.#environment() },
+      ...isolation
+        ? { launcher: isolation.launcher(this.root, { own_home }) }
+        : await this.#unconfined(own_home),
     });
     return isolation ? withSignal(result) : this.#withoutRoot(result);
+  }
+
+  /** Resolves when nothing that the last program left can be found any more. @throws {ServiceError} */
+  async settled(): Promise<void> {
+    await this.#searching;
   }
 
   /** Removes the workspace, and what programs kept beside it. */
   async remove(): Promise<void> {
     await this.#searching.catch(() => {});
-    await Promise.allSettled([this.root, this.#deno_cache].map(removeFolder));
+    await Promise.allSettled([this.root, this.#deno_cache, this.#own_home].map(removeFolder));
   }
 
   /** Beside the workspace, so that tools do not see it. */
@@ -70,9 +79,19 @@ export class LocalSandbox extends Workspace implements Sandbox {
     return `${this.root}-deno`;
   }
 
-  #environment(): Record<string, string> {
+  get #own_home(): string {
+    return `${this.root}-home`;
+  }
+
+  /** What a program that is not confined has besides. */
+  async #unconfined(own_home: boolean): Promise<{ home?: string; env: Record<string, string> }> {
     // Deno looks for the files of a project in all folders around the workspace too.
-    return { DENO_DIR: this.#deno_cache, DENO_NO_PACKAGE_JSON: "1", DENO_NO_UPDATE_CHECK: "1" };
+    const deno = { DENO_NO_PACKAGE_JSON: "1", DENO_NO_UPDATE_CHECK: "1" };
+    if (!own_home) return { env: { ...deno, DENO_DIR: this.#deno_cache } };
+    const home = this.#own_home;
+    if (await Deno.lstat(home).catch(() => null)) await removeFolder(home);
+    await Deno.mkdir(home);
+    return { home, env: { ...deno, DENO_DIR: join(home, "deno"), ...OWN_HOME_ENV } };
   }
 
   /** Replaces the workspace's random name, so that repeated runs have equal texts. */
@@ -126,16 +145,6 @@ async function* entriesOf(folder: string): AsyncGenerator<Deno.DirEntry> {
       throw error;
     }
   }
-}
-
-/** The greatest number of a signal. */
-export const MAX_SIGNAL = 64;
-
-/** Bubblewrap ends with 128 and the signal's number where a signal ended its program. */
-function withSignal(result: CommandResult): CommandResult {
-  const { ended, code } = result;
-  const is_signal = ended === "exited" && code! > 128 && code! <= 128 + MAX_SIGNAL;
-  return is_signal ? { ...result, ended: "killed", code: null } : result;
 }
 
 /** The result of a program that may not run. */

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { findIsolation, SANDBOX_ROOT } from "./bubblewrap.ts";
 import { MAX_OUTPUT_BYTES, runCommand } from "./command.ts";
-import { environmentContract, scenarioWith } from "./environment_contract.ts";
+import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
 import { isolationText, type LocalEnvironmentOptions, localEnvironments } from "./local.ts";
 import { QUOTED_CHARS } from "./verdict.ts";
 import { bubblewrapLack } from "./local_sandbox_testing.ts";
@@ -11,6 +11,7 @@ import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { WorkspaceRefusal } from "../tools/workspace_files.ts";
 import { MAX_PROTECTED_BYTES, ProtectedFiles } from "./protected_files.ts";
+import { TESTED_TOOLSETS, VERIFICATION_CHECKS } from "./verification_contract.ts";
 import { MAX_LINKS, MAX_RESULT_BYTES, removeWorkspaces, Workspace, WORKSPACE_PREFIX } from "./workspace.ts";
 
 const never = new AbortController().signal;
@@ -36,20 +37,23 @@ globalThis.addEventListener("unload", () => Deno.removeSync(directory, { recursi
 
 const UNCONFINED = { isolation: null, reason: "this test wants none" };
 
-environmentContract({ name: "local" }, () => {
+const checks = { ...TOOL_CHECKS, ...VERIFICATION_CHECKS };
+const offered = { table: TESTED_TOOLSETS, scenario_toolsets: Object.keys(TESTED_TOOLSETS), directory };
+
+environmentContract({ name: "local", checks }, () => {
   const clock = new ManualClock();
-  const factory = localEnvironments(options({ clock, directory }));
+  const factory = localEnvironments(options({ clock, ...offered }));
   return Promise.resolve({ factory, clock, leftovers: () => names(directory) });
 });
 
 const lack = await bubblewrapLack();
 if (lack === null) {
-  environmentContract({ name: "local under bubblewrap" }, () => {
+  environmentContract({ name: "local under bubblewrap", checks }, () => {
     const clock = new ManualClock();
-    const factory = localEnvironments(options({ clock, directory, findIsolation }));
+    const factory = localEnvironments(options({ clock, ...offered, findIsolation }));
     return Promise.resolve({
       ...{ factory, clock, leftovers: () => names(directory) },
-      ...{ workspace: SANDBOX_ROOT, signal_statuses_are_signals: true },
+      workspace: SANDBOX_ROOT,
     });
   });
 } else {
@@ -202,9 +206,10 @@ Deno.test({
       await Deno.writeTextFile(join(root, "test_one"), "1");
       await Deno.writeTextFile(join(root, "test_rest"), "");
       await Deno.truncate(join(root, "test_rest"), MAX_PROTECTED_BYTES - 1);
-      equal((await ProtectedFiles.keep(root, ["test_*"])).files.length, 2);
+      const protection = { globs: ["test_*"], isExpected: () => false };
+      equal((await ProtectedFiles.keep(root, protection)).files.length, 2);
       await Deno.truncate(join(root, "test_rest"), MAX_PROTECTED_BYTES);
-      await rejects(ProtectedFiles.keep(root, ["test_*"]), {
+      await rejects(ProtectedFiles.keep(root, protection), {
         code: "environment_failed",
         message: /MAX_PROTECTED_BYTES/,
       });

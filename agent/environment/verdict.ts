@@ -12,6 +12,19 @@ export const QUOTED_CHARS = 400;
 /** A shell's exit statuses for a program that cannot be executed or found. */
 const NOT_EXECUTED = [126, 127];
 
+/** The greatest number of a signal. */
+export const MAX_SIGNAL = 64;
+
+/**
+ * Takes a status of 129 to 192 as the death by a signal. Shells and bubblewrap show it so, and only some sandboxes could
+ * tell it from an exit.
+ */
+export function withSignal(result: CommandResult): CommandResult {
+  const { ended, code } = result;
+  const is_signal = ended === "exited" && code! > 128 && code! <= 128 + MAX_SIGNAL;
+  return is_signal ? { ...result, ended: "killed", code: null } : result;
+}
+
 /** Whether a verification was killed or never ran, so that it does not judge the attempt. */
 export function hasNoVerdict({ ended, code }: CommandResult): boolean {
   return ended !== "exited" || NOT_EXECUTED.includes(code!);
@@ -20,7 +33,8 @@ export function hasNoVerdict({ ended, code }: CommandResult): boolean {
 /** How a command ended, with the end of its output. */
 export function outcomeText(result: CommandResult): string {
   const output = quotedOutput(result);
-  return `${ending(result)}${output ? `: ${output}` : ""}`;
+  const memory = " (the memory limit was hit: agent.environment.limits.memory_mb)";
+  return `${ending(result)}${output ? `: ${output}` : ""}${result.out_of_memory ? memory : ""}`;
 }
 
 function ending(result: CommandResult): string {
@@ -30,5 +44,10 @@ function ending(result: CommandResult): string {
 
 /** The end of what a command wrote to standard error, else to standard output. */
 export function quotedOutput({ stderr, stdout }: CommandResult): string {
-  return (stderr.trim() || stdout.trim()).slice(-QUOTED_CHARS).toWellFormed();
+  return quotedText(stderr.trim() || stdout.trim());
+}
+
+/** The end of a text. */
+export function quotedText(text: string): string {
+  return text.slice(-QUOTED_CHARS).toWellFormed();
 }

@@ -117,7 +117,7 @@ export const callSchema = z.object({
   exec_ms: duration,
 }).meta({ id: "TrajectoryCall", description: "A tool call and its result." });
 
-/** How a verification command ended. */
+/** How a verification command ended; see VERIFICATION_ENDINGS. */
 export const verificationSchema = z.object({
   ended: z.enum(VERIFICATION_ENDINGS),
   code: z.int().nullable(),
@@ -125,7 +125,7 @@ export const verificationSchema = z.object({
   capped: z.boolean(),
   tampered: z.boolean().optional().meta({
     description:
-      "The attempt had changed or removed a protected file, which was restored. Absent: it had not.",
+      "The attempt had changed, removed or added a protected file or link, which was undone. Absent: it had not.",
   }),
 });
 

@@ -12,7 +12,15 @@ export interface SandboxCommand {
   max_output_bytes?: number;
   /** Bytes of the end of each output to keep besides, when some output is discarded. Default: none. */
   tail_bytes?: number;
+  /**
+   * HOME is an empty folder outside of the workspace, and Python reads no packages of the user: what an attempt left in
+   * its own HOME, the workspace, does not act on the program by itself.
+   */
+  own_home?: boolean;
 }
+
+/** Variables of a program with `own_home`. */
+export const OWN_HOME_ENV = { PYTHONNOUSERSITE: "1" } as const;
 
 /** How a program ended. */
 export interface CommandResult {

@@ -160,10 +160,13 @@ export interface TrajectoryTimings {
   rollout_ms: number;
 }
 
-/** `killed`: by a signal; `timeout`: by the environment's own limit. */
+/**
+ * `exited`: with a status, which is a verdict unless it is 126 or 127; `killed`: by a signal, also one that a status of
+ * 129 to 192 stands for, or it could not run at all; `timeout`: by the environment's own limit.
+ */
 export const VERIFICATION_ENDINGS = ["exited", "killed", "timeout"] as const;
 
-/** How a verification command ended. It distinguishes a reward of 0 from a verification that failed. */
+/** How a verification command ended: a reward of 0 may be its verdict, or the attempt had broken it. */
 export interface VerificationRecord {
   ended: typeof VERIFICATION_ENDINGS[number];
   /** The exit status; null when it did not exit by itself. */
@@ -172,7 +175,7 @@ export interface VerificationRecord {
   output: string;
   /** It wrote more than is kept. */
   capped: boolean;
-  /** The attempt had changed or removed a protected file, which was restored. Absent: it had not. */
+  /** The attempt had changed, removed or added a protected file or link, which was undone. Absent: it had not. */
   tampered?: boolean | undefined;
 }
 

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import type { CommandResult, Sandbox, SandboxCommand } from "../../tools/sandbox.ts";
+import { type CommandResult, OWN_HOME_ENV, type Sandbox, type SandboxCommand } from "../../tools/sandbox.ts";
 import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
 import { MAX_RESULT_BYTES } from "../workspace.ts";
 import { type ContainerReply, fileRefusal, type KeptOutput, type RunningContainer } from "./container.ts";
@@ -10,6 +10,13 @@ import { quoted } from "./helper_script.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded in the container. */
 const MAX_OUTPUT_BYTES = 1 << 20;
+
+/** The start of a line whose program has a HOME of its own. */
+const OWN_HOME = [
+  "export HOME=/tmp/.svc_home;",
+  ...Object.entries(OWN_HOME_ENV).map(([name, value]) => `export ${name}=${value};`),
+  'rm -rf "$HOME"; mkdir "$HOME";',
+].join(" ");
 
 export interface ContainerSandboxOptions {
   limits: { exec_timeout_secs: number };
@@ -19,13 +26,16 @@ export interface ContainerSandboxOptions {
 export class ContainerSandbox implements Sandbox {
   constructor(readonly container: RunningContainer, readonly options: ContainerSandboxOptions) {}
 
-  async run({ argv, stdin, max_output_bytes, tail_bytes = 0 }: SandboxCommand, signal: AbortSignal) {
+  async run(
+    { argv, stdin, max_output_bytes, tail_bytes = 0, own_home }: SandboxCommand,
+    signal: AbortSignal,
+  ) {
     const [name] = argv;
     if (argv.some((argument) => argument.includes("\0"))) {
       throw new ServiceError("environment_failed", `Cannot run ${name}: an argument has a NUL`);
     }
     const reply = await this.container.call({
-      line: ["x", ...argv.map(quoted)].join(" "),
+      line: [...own_home ? [OWN_HOME] : [], "x", ...argv.map(quoted)].join(" "),
       ...(stdin && { input: [new TextEncoder().encode(stdin)] }),
       max_output_bytes: max_output_bytes ?? MAX_OUTPUT_BYTES,
       tail_bytes,

@@ -115,27 +115,45 @@ f_list() {
     if [ -d "$f" ]; then printf '%s/\0' "$f"; elif [ -e "$f" ] || [ -L "$f" ]; then printf '%s\0' "$f"; fi
   done
 }
-f_files() { find . -type f -print0; }
+f_files() {
+  find . -type f -print0
+  printf 'links\0'
+  find . -type l -exec sh -c 'for f do
+    to=$(readlink -f "$f")
+    [ ! -L "$to" ] && [ -f "$to" ] || to=.
+    printf "%s\0%s\0" "$f" "$to"
+  done' sh {} +
+}
+f_all() { find . ! -type d -print0; }
 f_pack() { tar -cf - "$@"; }
 f_unpack() { tar -xpf -; }
+f_open() {
+  find . -type d ! -perm -700 -exec sh -c '
+    printf "%s\0%s\0" "$(stat -c %a "$1")" "$1"
+    chmod u+rwx "$1"
+  ' sh {} \;
+}
+f_close() { while [ $# -gt 1 ]; do chmod "$1" "$2"; shift 2; done; }
 f_restore() {
   kept=/tmp/.svc_kept
   rm -rf $kept && mkdir $kept && tar -C $kept -xpf - || return 1
   for f do
-    d=/work left=$f
+    d=/work left=$f at=/work/$f
     while :; do
       case $left in */*) d=$d/${"$"}{left%%/*} left=${"$"}{left#*/} ;; *) break ;; esac
       if [ -L "$d" ] || [ ! -d "$d" ]; then rm -rf "$d"; mkdir "$d" || return 1; fi
-      [ -w "$d" ] && [ -x "$d" ] || chmod u+rwx "$d"
     done
-    at=/work/$f
-    if [ -f "$at" ] && [ ! -L "$at" ] && cmp -s "$at" "$kept/$f" &&
-      [ "$(stat -c %a "$at")" = "$(stat -c %a "$kept/$f")" ]; then continue; fi
+    if [ -L "$kept/$f" ]; then
+      if [ -L "$at" ] && [ "$(readlink "$at"; echo .)" = "$(readlink "$kept/$f"; echo .)" ]; then continue; fi
+    elif [ -f "$at" ] && [ ! -L "$at" ] && cmp -s "$at" "$kept/$f" &&
+      [ "$(stat -c %a "$at")" = "$(stat -c %a "$kept/$f")" ]; then continue
+    fi
     printf '%s\0' "$f"
-    rm -rf "$at" && cp -p "$kept/$f" "$at" || return 1
+    rm -rf "$at" && cp -pP "$kept/$f" "$at" || return 1
   done
   rm -rf $kept
 }
+f_remove() { for f do rm -f "./$f" || return 1; done; }
 f_clean() {
   for d in /work /tmp /dev/shm /dev/mqueue; do
     [ -d $d ] || continue

@@ -2,7 +2,8 @@
 
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import { matchesGlob, MAX_PROTECTED_BYTES } from "../protected_files.ts";
+import { isAdded, isCache, isKept, type Protection } from "../protect_globs.ts";
+import { MAX_PROTECTED_BYTES } from "../protected_files.ts";
 import type { ContainerCall, ContainerReply, KeptOutput, RunningContainer } from "./container.ts";
 
 /** The time for packing, copying or restoring a workspace. */
@@ -29,58 +30,116 @@ export interface FileWork {
   clock?: Clock;
 }
 
-/** Some files of a workspace. */
+/** Some files and links of a workspace. */
 export interface KeptFiles {
+  protection: Protection;
   paths: readonly string[];
   archive: Bytes;
 }
 
-/** Packs the regular files that match a glob. @throws {ServiceError} `environment_failed`. */
+/**
+ * Packs the protected files and links, and the files of the workspace to which these links lead.
+ *
+ * @throws {ServiceError} `environment_failed`.
+ */
 export async function keepFiles(
   container: RunningContainer,
-  globs: readonly string[],
+  protection: Protection,
   work: FileWork,
 ): Promise<KeptFiles> {
-  if (globs.length === 0) return { paths: [], archive: new Uint8Array() };
-  const listed = await filesCall(container, "f_files", { ...work, max_output_bytes: MAX_LIST_BYTES });
-  refuseCapped(
-    listed.stdout,
-    `list the files to protect: they have more than ${MAX_LIST_BYTES} bytes of names`,
-  );
-  const paths = new TextDecoder().decode(listed.stdout.bytes).split("\0")
-    .map((path) => path.replace(/^\.\//, ""))
-    .filter((path) => path !== "" && globs.some((glob) => matchesGlob(glob, path)));
-  if (paths.length === 0) return { paths, archive: new Uint8Array() };
+  if (protection.globs.length === 0) return { protection, paths: [], archive: new Uint8Array() };
+  const entries = (await listed(container, "f_files", work)).split("\0"), links = entries.indexOf("links");
+  const paths = new Set(entries.slice(0, links).map(fromRoot).filter((path) => isKept(protection, path)));
+  for (let i = links + 1; i + 1 < entries.length; i += 2) {
+    const link = fromRoot(entries[i]!), target = entries[i + 1]!;
+    if (!isKept(protection, link)) continue;
+    paths.add(link);
+    // Else it leads outside, or to no file.
+    if (target.startsWith("/work/")) paths.add(target.slice("/work/".length));
+  }
+  if (paths.size === 0) return { protection, paths: [], archive: new Uint8Array() };
   const max_output_bytes = Math.floor(MAX_PROTECTED_BYTES * ARCHIVE_OVERHEAD);
-  const named = paths.map((path) => `./${path}`);
+  const named = [...paths].map((path) => `./${path}`);
   const packed = await filesCall(container, "f_pack", { ...work, args: named, max_output_bytes });
   refuseCapped(
     packed.stdout,
     `protect files: they exceed ${MAX_PROTECTED_BYTES} bytes (MAX_PROTECTED_BYTES)`,
   );
   if (packed.code !== 0) throw new ServiceError("environment_failed", "Cannot protect files: tar failed");
-  return { paths, archive: packed.stdout.bytes };
+  return { protection, paths: [...paths], archive: packed.stdout.bytes };
 }
 
 /**
- * Restores kept files, and replaces whatever is in their or their folders' places.
+ * Restores kept files and links, and replaces whatever is in their or their folders' places. Removes protected ones that
+ * were not there, and Python's caches.
  *
- * @returns The paths that had been changed or removed.
+ * @returns Whether one had been changed, removed or added; caches do not count.
  * @throws {ServiceError} `environment_failed`.
  */
 export async function restoreFiles(
   container: RunningContainer,
-  { paths, archive }: KeptFiles,
+  { protection, paths, archive }: KeptFiles,
   work: FileWork,
-): Promise<string[]> {
-  if (paths.length === 0) return [];
-  const options = { ...work, args: paths, input: [archive], max_output_bytes: MAX_LIST_BYTES };
-  const { code, stdout } = await filesCall(container, "f_restore", options);
-  if (code !== 0) {
-    throw new ServiceError("environment_failed", "Cannot restore the protected files: no space is left");
+): Promise<boolean> {
+  if (protection.globs.length === 0) return false;
+  const options = { ...work, max_output_bytes: MAX_LIST_BYTES };
+  let tampered = false;
+  if (paths.length > 0) {
+    const { code, stdout } = await filesCall(container, "f_restore", {
+      ...options,
+      ...{ args: paths, input: [archive] },
+    });
+    if (code !== 0) {
+      throw new ServiceError("environment_failed", "Cannot restore the protected files: no space is left");
+    }
+    tampered = stdout.bytes.length > 0;
   }
-  return new TextDecoder().decode(stdout.bytes).split("\0").filter((path) => path !== "");
+  const kept = new Set(paths);
+  const added = (await listed(container, "f_all", work)).split("\0").slice(0, -1).map(fromRoot)
+    .filter((path) => !kept.has(path) && (isCache(path) || isAdded(protection, path)));
+  if (added.length > 0) {
+    const { code } = await filesCall(container, "f_remove", { ...options, args: added });
+    if (code !== 0) throw new ServiceError("environment_failed", "Cannot remove what was added to the tests");
+  }
+  return tampered || added.some((path) => !isCache(path));
 }
+
+/** A folder that its owner could not use, and its permissions. */
+interface ClosedFolder {
+  path: string;
+  mode: string;
+}
+
+/** Lets the sandbox's user use all folders; which ones it could not use, those around others first. */
+export async function openFolders(container: RunningContainer, work: FileWork): Promise<ClosedFolder[]> {
+  const entries = (await listed(container, "f_open", work)).split("\0");
+  return entries.slice(0, -1).flatMap((mode, i) => i % 2 ? [] : [{ mode, path: fromRoot(entries[i + 1]!) }]);
+}
+
+/** Gives folders of {@link openFolders} their permissions back, but not those of kept files. */
+export async function closeFolders(
+  container: RunningContainer,
+  folders: readonly ClosedFolder[],
+  { paths, ...work }: FileWork & { paths: readonly string[] },
+): Promise<void> {
+  const holds = (folder: string) => paths.some((path) => folder === "." || path.startsWith(`${folder}/`));
+  const closed = folders.filter(({ path }) => !holds(path)).reverse();
+  if (closed.length === 0) return;
+  const args = closed.flatMap(({ mode, path }) => [mode, `./${path}`]);
+  await filesCall(container, "f_close", { ...work, args, max_output_bytes: 4096 });
+}
+
+/** What a function for files lists. */
+async function listed(container: RunningContainer, name: string, work: FileWork): Promise<string> {
+  const found = await filesCall(container, name, { ...work, max_output_bytes: MAX_LIST_BYTES });
+  refuseCapped(
+    found.stdout,
+    `list the files to protect: they have more than ${MAX_LIST_BYTES} bytes of names`,
+  );
+  return new TextDecoder().decode(found.stdout.bytes);
+}
+
+const fromRoot = (path: string) => path.replace(/^\.\//, "");
 
 /** A workspace as an archive, in a file without a name: it ends with its process. */
 export class WorkspaceCopy {

@@ -153,6 +153,38 @@ Deno.test({
   },
 });
 
+/** Ways to leave with other variables, or from another folder. */
+const DISGUISES = [
+  "HOME=/x SVC_WORKSPACE=/x setsid sleep 1000 >/dev/null 2>&1 & echo $! > pid",
+  "mkdir -p d/e; (cd d/e; exec env -i /usr/bin/setsid -f /bin/sleep 1000); pgrep -n sleep > pid",
+  "mkdir gone; (cd gone; env -i /bin/sleep 1000 >/dev/null 2>&1 & echo $! > ../pid); rmdir gone",
+  '(cd /; setsid sleep 1000 >/dev/null 2>&1 & echo $! > "$OLDPWD/pid")',
+];
+
+Deno.test({
+  name: `a process with another HOME is found by where it works${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (folder) => {
+      const root = await Deno.realPath(folder), { signal } = new AbortController();
+      const cwd = join(root, "a[1]*"), beside = join(root, "a[1]*2"), home = join(root, "home");
+      for (const path of [cwd, beside, home]) await Deno.mkdir(path);
+      const bystander = new Deno.Command("sleep", { args: ["1000"], cwd: beside }).spawn();
+      for (const line of DISGUISES) {
+        for (const more of [{}, { home }]) {
+          const clock = new ManualClock();
+          await runCommand({ argv: ["sh", "-c", line], cwd, timeout_ms: 1000, clock, signal, ...more });
+          const pid = (await Deno.readTextFile(join(cwd, "pid"))).trim();
+          ok(/^\d+$/.test(pid), line);
+          deepEqual(await onceNone(async () => await isDead(pid) ? [] : [Number(pid)]), [], line);
+        }
+      }
+      equal(await isDead(String(bystander.pid)), false);
+      bystander.kill("SIGKILL");
+      await bystander.status;
+    }),
+});
+
 Deno.test({
   name: `a process whose memory cannot be read delays the search by at most LOOK_TIMEOUT_MS${skipped}`,
   ignore: !LINUX,

@@ -106,7 +106,7 @@ export function configuredWorld(
   return composeWorld({
     environments: agent.environment
       ? environmentOf(agent.environment).open(agent.environment, {
-        ...{ ...options, messages },
+        ...{ ...options, messages, key_variables: keyVariables(agent) },
         concurrent_rollouts: agent.concurrent_rollouts ?? 1,
       })
       : null,
@@ -120,6 +120,12 @@ export function configuredWorld(
       },
     },
   });
+}
+
+/** The variables with the keys of `[agent]`. */
+function keyVariables({ judge, collect_api, scenario_generation }: AgentConfig): string[] {
+  const names = [judge, collect_api, scenario_generation].map((section) => section?.api_key_env);
+  return [...new Set(names.filter((name) => name !== undefined))];
 }
 
 /** Puts the parts together. */
@@ -186,7 +192,12 @@ const commandNeeds = (_section: unknown, { workspaces }: { workspaces: string })
 interface BuiltEnvironment {
   open(
     section: EnvironmentConfig,
-    options: WorldOptions & { messages: AsyncQueue<string>; concurrent_rollouts: number },
+    options: WorldOptions & {
+      messages: AsyncQueue<string>;
+      concurrent_rollouts: number;
+      /** Variables of this process with keys. */
+      key_variables: readonly string[];
+    },
   ): EnvironmentFactory;
   /** The permissions that attempts need. */
   needs(section: EnvironmentConfig, options: { workspaces: string }): PermissionNeeds;
@@ -197,12 +208,12 @@ interface BuiltEnvironment {
 /** The kinds of environments, by `agent.environment.type`. */
 const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment>> = {
   local: {
-    open: (section, { clock, workspaces, messages }) =>
+    open: (section, { clock, workspaces, messages, key_variables }) =>
       localEnvironments({
         ...section,
         limits: { exec_timeout_secs: section.limits.exec_timeout_secs },
         table: configuredToolsets(section.toolsets),
-        clock,
+        ...{ clock, key_variables },
         notify: (message) => messages.push(message),
         ...(workspaces !== undefined && { directory: workspaces }),
       }),

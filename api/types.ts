@@ -883,7 +883,7 @@ export interface WarningEvent {
   time: string;
   run: string;
   kind: "warning";
-  code: "clip_range_for_level" | "template_not_prefix_stable" | "budget_changed_on_fork" | "group_too_small" | "judge_only_reward" | "mutable_image_tag" | "kl_reference_is_base" | "no_heldout" | "no_checkpoint" | "software_device" | "vram_unknown" | "lever_applied" | "context_beyond_training" | "context_truncated" | "rows_truncated" | "no_end_signal" | "heldout_is_training" | "device_lost" | "checkpoint_damaged" | "worse_than_best" | "no_valid_calls";
+  code: "clip_range_for_level" | "template_not_prefix_stable" | "budget_changed_on_fork" | "group_too_small" | "judge_only_reward" | "mutable_image_tag" | "kl_reference_is_base" | "no_heldout" | "no_checkpoint" | "software_device" | "vram_unknown" | "lever_applied" | "context_beyond_training" | "context_truncated" | "rows_truncated" | "no_end_signal" | "heldout_is_training" | "unprotected_verification" | "device_lost" | "checkpoint_damaged" | "worse_than_best" | "no_valid_calls";
   field?: string;
   message: string;
 }

@@ -1,7 +1,8 @@
+import { deepEqual } from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { containerEnvironments } from "./container.ts";
 import { containersOf, labOptions, needsContainers } from "./container_testing.ts";
-import { environmentContract, TOOL_CHECKS } from "./environment_contract.ts";
+import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
 import { TESTED_TOOLSETS, VERIFICATION_CHECKS } from "./verification_contract.ts";
 
 const checks = { ...TOOL_CHECKS, ...VERIFICATION_CHECKS };
@@ -9,6 +10,41 @@ const tools = {
   ...{ table: TESTED_TOOLSETS, tools: { default: "files" } },
   scenario_toolsets: Object.keys(TESTED_TOOLSETS),
 };
+
+Deno.test({
+  ...needsContainers(
+    "attempts that break their verification wait for no container that they hold themselves",
+  ),
+  sanitizeOps: true,
+  sanitizeResources: true,
+  async fn() {
+    const options = await labOptions({ pool: { max_live: 1 } }, { tools });
+    const factory = containerEnvironments(options), { signal } = new AbortController();
+    const verify = { command: ["sh", "-c", ". ./work.sh"], protect: [] };
+    const env = { toolset: "shell", files: { "work.sh": "exit 1" }, verify };
+    const attempt = async (line: string) => {
+      const environment = await factory.open(scenarioWith(env), { seed: 1, signal });
+      const call = (line: string) => environment.call({ id: "c", name: "sh", arguments: { line } }, signal);
+      try {
+        await call(`echo '${line}' > work.sh`);
+        const { reward, verification } = await environment.grade(signal);
+        return [reward, verification?.ended, (await call("test -s work.sh")).result];
+      } finally {
+        await environment.close();
+      }
+    };
+    const attempts = ["kill -9 $$", "exit 127", "exit 0", "exit 130"].map(attempt);
+    deepEqual(await Promise.all(attempts), [
+      [0, "killed", "exited 0 "],
+      [0, "exited", "exited 0 "],
+      [1, "exited", "exited 0 "],
+      [0, "killed", "exited 0 "],
+    ]);
+    await factory.close();
+    deepEqual(await containersOf(options.owners_folder), []);
+    await Deno.remove(options.owners_folder, { recursive: true });
+  },
+});
 
 environmentContract({ ...needsContainers("container"), workspace: "/work", checks }, async () => {
   const clock = new ManualClock();

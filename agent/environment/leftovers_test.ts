@@ -301,9 +301,9 @@ Deno.test({
   fn: () =>
     withFolder(async (workspace) => {
       const clock = new WakingClock(), { signal } = new AbortController();
-      // It has another HOME and another session, and holds the output.
+      // It has another HOME, folder and session, and holds the output.
       const line =
-        "HOME=/ setsid sh -c 'echo $$ > pid; exec sleep 1000' & while [ ! -s pid ]; do :; done; echo said";
+        "HOME=/ setsid sh -c 'echo $$ > pid; cd /; exec sleep 1000' & while [ ! -s pid ]; do :; done; echo said";
       let ended = false;
       const options = { argv: ["sh", "-c", line], cwd: workspace, timeout_ms: 5000, clock, signal };
       const running = runCommand(options).finally(() => ended = true);

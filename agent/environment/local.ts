@@ -31,6 +31,8 @@ export interface LocalEnvironmentOptions extends ToolsetChoice {
   directory?: string;
   /** Whether programs can be confined. Absent: as on this machine. */
   findIsolation?: () => Promise<IsolationState>;
+  /** Variables of this process with keys, which programs without a sandbox can read. Default: none. */
+  key_variables?: readonly string[];
   /** Tells people, once, how programs run. */
   notify?: (message: string) => void;
 }
@@ -77,7 +79,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
   let told = false;
   const isolationOf = async () => {
     const state = await (options.findIsolation ?? findIsolation)();
-    if (!told) options.notify?.(isolationText(state));
+    if (!told) options.notify?.(isolationText(state, options.key_variables));
     told = true;
     return state;
   };
@@ -104,11 +106,16 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
   };
 }
 
-/** How programs of local environments run, for people. */
-export function isolationText(state: IsolationState): string {
+/**
+ * How programs of local environments run, for people.
+ *
+ * @param keys Names of variables with keys.
+ */
+export function isolationText(state: IsolationState, keys: readonly string[] = []): string {
   if (state.isolation) return 'tools and commands of environments of type "local" run under bubblewrap';
+  const named = keys.length === 0 ? "" : `, such as the key in ${keys.join(" and ")}`;
   return 'tools and commands of environments of type "local" run WITHOUT a sandbox, with all rights of this user: ' +
-    state.reason;
+    `${state.reason}. They can read this user's files and the variables of its processes${named}`;
 }
 
 /** Options of an environment that opens. */

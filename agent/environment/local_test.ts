@@ -1,6 +1,7 @@
 import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict";
 import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
+import { withFolder } from "../../tests/folder.ts";
 import { findIsolation, SANDBOX_ROOT } from "./bubblewrap.ts";
 import { MAX_OUTPUT_BYTES, runCommand } from "./command.ts";
 import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
@@ -60,6 +61,73 @@ if (lack === null) {
   Deno.test({ name: `local under bubblewrap (skipped: ${lack})`, ignore: true, fn() {} });
 }
 
+for (const confined of [false, true]) {
+  const name = `Python reads nothing of the workspace by itself in a verification ${
+    confined ? "under bubblewrap" : "without a sandbox"
+  }`;
+  Deno.test({
+    name: confined && lack !== null ? `${name} (skipped: ${lack})` : name,
+    ignore: confined && lack !== null,
+    async fn() {
+      const isolation = confined ? { findIsolation } : {};
+      const environments = localEnvironments(options({ ...offered, ...isolation }));
+      const verify = { command: ["python3", "-c", "raise SystemExit(3)"] };
+      const task = scenarioWith({ toolset: "shell", verify });
+      const environment = await environments.open(task, { seed: 1, signal: never });
+      const line = "at=$(python3 -m site --user-site); mkdir -p $at; cd $at; " +
+        'echo "import os; os._exit(0)" | tee usercustomize.py > x.py; echo "import x" > x.pth; python3 -c "exit(1)"';
+      const { result } = await environment.call({ id: "", name: "sh", arguments: { line } }, never);
+      equal(result, "exited 0 ", "it acts on the model's own programs");
+      const { reward, verification } = await environment.grade(never);
+      deepEqual([reward, verification?.code], [0, 3]);
+      await environment.close();
+    },
+  });
+}
+
+/** Restores a workspace whose folders are closed, without the rights by which root opens any. */
+const RESTORING = `
+import { ProtectedFiles } from ${JSON.stringify(new URL("./protected_files.ts", import.meta.url).href)};
+const root = await Deno.realPath(Deno.args[0]), test = root + "/tests/t";
+await Deno.mkdir(root + "/tests");
+await Deno.writeTextFile(test, "kept");
+const files = await ProtectedFiles.keep(root, { globs: ["tests/**"], isExpected: () => false });
+await Deno.remove(test);
+await Deno.mkdir(test + "/x/y", { recursive: true });
+await Deno.mkdir(root + "/tests/new");
+await Deno.writeTextFile(root + "/tests/new/a", "");
+await Deno.mkdir(root + "/out/in", { recursive: true });
+for (const path of [test + "/x", test, root + "/tests/new", root + "/tests"]) await Deno.chmod(path, 0o100);
+await Deno.chmod(root + "/out/in", 0);
+await Deno.chmod(root + "/out", 0o500);
+const opens = await Deno.readDir(root + "/tests")[Symbol.asyncIterator]().next().then(() => true, () => false);
+const tampered = await files.restore();
+const [out, inner] = [await Deno.stat(root + "/out"), await Deno.stat(root + "/out/in")];
+await Deno.chmod(root + "/tests/new", 0o700);
+const left = (await Array.fromAsync(Deno.readDir(root + "/tests/new"))).length;
+console.log(JSON.stringify([opens, tampered, await Deno.readTextFile(test), left, out.mode & 0o777, inner.mode & 0o777]));
+`;
+
+Deno.test("closed folders do not keep a user without rights from restoring files", () =>
+  withFolder(async (folder) => {
+    await Deno.writeTextFile(join(folder, "restoring.ts"), RESTORING);
+    const work = join(folder, "work");
+    await Deno.mkdir(work);
+    const program = [
+      Deno.execPath(),
+      "run",
+      "-A",
+      "--no-check",
+      "--no-lock",
+      join(folder, "restoring.ts"),
+      work,
+    ];
+    const drop = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"];
+    const [name, ...args] = [...Deno.uid() === 0 ? drop : [], ...program];
+    const { stdout } = await new Deno.Command(name!, { args, stdin: "null", stderr: "inherit" }).output();
+    deepEqual(JSON.parse(new TextDecoder().decode(stdout)), [false, true, "kept", 0, 0o500, 0]);
+  }));
+
 Deno.test("people are told once how programs run", async () => {
   const told: string[] = [];
   const environments = localEnvironments(options({ directory, notify: (message) => told.push(message) }));
@@ -68,11 +136,14 @@ Deno.test("people are told once how programs run", async () => {
   }
   equal(told.length, 1);
   match(told[0]!, /run WITHOUT a sandbox, with all rights of this user: this test wants none/);
+  match(told[0]!, /can read this user's files and the variables of its processes$/);
+  const state = { isolation: null, reason: "none" };
+  match(isolationText(state, ["A_KEY", "B_KEY"]), /processes, such as the key in A_KEY and B_KEY$/);
 });
 
 Deno.test("what is missing for a sandbox is said where it can be installed, and not where it fails", () => {
   const said = (reason: string) => isolationText({ isolation: null, reason });
-  match(said("bwrap fails: no namespaces"), /WITHOUT a sandbox.*: bwrap fails: no namespaces$/);
+  match(said("bwrap fails: no namespaces"), /WITHOUT a sandbox.*: bwrap fails: no namespaces\. They/);
 });
 
 Deno.test("without bwrap on the path the way to install it is said", async () => {

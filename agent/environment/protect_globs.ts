@@ -2,6 +2,7 @@
 
 import { posix } from "node:path";
 import type { Scenario } from "../../data/scenario.ts";
+import { NO_ENV } from "./verdict.ts";
 
 /** The globs to protect unless a scenario or the environment sets others. */
 export const DEFAULT_PROTECT = ["test_*", "*_test.*", "tests/**"] as const;
@@ -44,6 +45,28 @@ export function protectGlobs(scenario: Scenario, configured: readonly string[] |
     ...command.modules().flatMap(moduleGlobs),
     ...DEFAULT_PROTECT,
   ];
+}
+
+/**
+ * Why a verification may rely on files of `files` that are not protected; null when nothing suggests it. What `setup`
+ * makes is not known.
+ */
+export function protectionGap(scenario: Scenario, configured: readonly string[] | undefined): string | null {
+  const { verify, files, setup } = scenario.env ?? NO_ENV, paths = Object.keys(files);
+  if (!verify) return null;
+  const globs = protectGlobs(scenario, configured);
+  if (paths.some((path) => globs.some((glob) => matchesGlob(glob, path)))) return null;
+  if (verify.protect) {
+    const has_effect = verify.protect.length === 0 || setup.length > 0;
+    return has_effect ? null : "its metadata.env.verify.protect matches no file of files";
+  }
+  const command = new VerifyCommand(verify.command);
+  const name = paths.flatMap((path) => path.split("/")).find((name) => command.hints(name));
+  if (name !== undefined) {
+    return `its verify command has ${JSON.stringify(name)} in a form that names no file`;
+  }
+  if (paths.length === 0 || setup.length > 0 || command.isSelfContained()) return null;
+  return "its verify command names no file, and no protected glob matches one";
 }
 
 /** Whether a file of an untouched workspace is kept. Python's caches never are. */
@@ -98,7 +121,7 @@ class VerifyCommand {
   /** From which paths may start: the root, and where the command changes into. */
   readonly #places: readonly string[];
 
-  constructor(command: readonly string[]) {
+  constructor(readonly command: readonly string[]) {
     const places = new Set([""]);
     this.#texts = command.map((argument) =>
       simplePaths(argument).replace(CHANGE, (_, folder) => {
@@ -123,6 +146,20 @@ class VerifyCommand {
     const found = [...this.#texts.join(" ").matchAll(MODULE)].flatMap(([, ...names]) => names);
     const paths = found.filter((name) => name !== undefined).map((name) => name.replaceAll(".", "/"));
     return [...new Set(paths.flatMap((path) => this.#places.map((place) => posix.join(place, path))))];
+  }
+
+  /** Whether the name of a file or folder occurs anywhere, in whatever case. */
+  hints(name: string): boolean {
+    const word = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    const pattern = new RegExp(`(?<![\\p{L}\\p{N}_.~-])${word}(?![\\p{L}\\p{N}_~-])`, "iu");
+    return this.command.some((argument) => pattern.test(argument));
+  }
+
+  /** Whether its arguments are a program, or name a file that the attempt may have to make. */
+  isSelfContained(): boolean {
+    return this.command.slice(1).some((argument) =>
+      /^-\w*[ce]$|^eval$|[\p{L}\p{N}_]*[./][\p{L}\p{N}]/u.test(argument)
+    );
   }
 
   #mentions(path: string, end: RegExp): boolean {

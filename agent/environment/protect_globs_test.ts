@@ -1,6 +1,13 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { scenarioWith } from "./environment_contract.ts";
-import { DEFAULT_PROTECT, isAdded, matchesGlob, protectGlobs, protectionOf } from "./protect_globs.ts";
+import {
+  DEFAULT_PROTECT,
+  isAdded,
+  matchesGlob,
+  protectGlobs,
+  protectionGap,
+  protectionOf,
+} from "./protect_globs.ts";
 
 Deno.test("globs match names anywhere, and complete paths", () => {
   const cases: [string, string, boolean][] = [
@@ -160,4 +167,35 @@ Deno.test("a file that only the verify command knows has to come from the attemp
       protectionOf(scenarioWith({ verify: { command } }), ["tests/**"]),
     ]
   ) equal(isAdded(own, "tests/test_made.py"), true);
+});
+
+Deno.test("a verification that may rely on unprotected files has a gap", () => {
+  const gap = (
+    paths: readonly string[],
+    command: string[],
+    { setup = [], ...more }: { setup?: string[]; protect?: string[] } = {},
+  ) => {
+    const files = Object.fromEntries(paths.map((path) => [path, ""]));
+    return protectionGap(scenarioWith({ files, setup, verify: { command, ...more } }), undefined);
+  };
+  const nothing = "its verify command names no file, and no protected glob matches one";
+  equal(gap(["Makefile", "a.c"], ["make", "check"]), nothing);
+  equal(gap(["run.spec"], ["python3", "-m", "pytest"]), nothing);
+  // A part of a name would be guessed; these are whole names.
+  const odd = (name: string) => `its verify command has "${name}" in a form that names no file`;
+  equal(gap(["ci/Check.py"], ["sh", "-c", "D=c; python3 ${D}i/check.py"]), odd("Check.py"));
+  equal(gap(["checks/a.sh"], ["sh", "-c", "cd checks && for f in *.sh; do sh $f; done"]), odd("checks"));
+  const own = "its metadata.env.verify.protect matches no file of files";
+  equal(gap(["a.py"], ["python3", "a.py"], { protect: ["test/**"] }), own);
+  equal(gap(["a.py"], ["python3", "a.py"], { protect: ["test/**"], setup: ["mkdir test"] }), null);
+  // Nothing to protect, or all of it is.
+  equal(gap(["numbers.txt"], ["sh", "-c", 'test "$(cat sum.txt)" = 42']), null);
+  equal(gap(["numbers.txt"], ["grep", "-q", "42", "sum.txt"]), null);
+  equal(gap(["Makefile"], ["make", "check"], { protect: [] }), null);
+  equal(gap(["Makefile"], ["make", "check"], { setup: ["touch x"] }), null);
+  equal(gap(["check.py", "a.c"], ["python3", "check.py"]), null);
+  equal(gap(["tests/a.py"], ["python3", "-m", "pytest"]), null);
+  equal(gap([], ["make"]), null);
+  const configured = scenarioWith({ files: { Makefile: "" }, verify: { command: ["make"] } });
+  deepEqual([["Make*"], ["x"]].map((globs) => protectionGap(configured, globs)), [null, nothing]);
 });

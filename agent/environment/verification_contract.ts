@@ -215,6 +215,11 @@ async function checkIsolation(tested: TestedEnvironments): Promise<void> {
   } finally {
     Deno.env.delete("SVC_CANARY");
   }
+  // A login shell reads what lies in HOME, as many programs do.
+  const profile =
+    'echo exit 0 > .profile; { mkdir "$PWD-home" && cp .profile "$PWD-home"; } 2>/dev/null || true';
+  const login = { verify: { command: ["sh", "-lc", "exit 1"] } };
+  equal((await attempted(tested, login, profile)).reward, 0);
 }
 
 /** The line of each attempt stays in the workspace, and the verification runs it. */

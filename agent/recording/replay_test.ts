@@ -314,6 +314,31 @@ Deno.test("an answer that no line can hold fails its attempt", async () => {
   match(message, /^Cannot record the answer to call: it has \d+ characters; set run\.record = false$/);
 });
 
+Deno.test("a verification that an attempt broke is replayed without the verification of an untouched workspace", async () => {
+  const verification = {
+    ended: "timeout" as const,
+    code: null,
+    output: "oops",
+    capped: true,
+    tampered: true,
+  };
+  const own = testEnvironments(), { open } = own;
+  const environment: EnvironmentFactory = {
+    ...own,
+    open: async (...args) => {
+      const grade = () => Promise.resolve({ reward: 0, timed_out: true, verification });
+      return { ...await open(...args), grade };
+    },
+  };
+  const [group] = await recordAndReplay({ scenarios: ["say"], environment });
+  for (const member of group!.members) {
+    deepEqual(
+      [member.status, member.total_reward, member.deterministic, member.verification],
+      ["kept", 0, false, verification],
+    );
+  }
+});
+
 Deno.test("a rollout that fails is recorded up to its failure; a cancelled one is not", async () => {
   await withFolder(async (folder) => {
     const judge = rankingJudge({ before: () => Promise.reject(new Error("overloaded")) });

@@ -187,6 +187,24 @@ Deno.test("held-out data that is the training data is warned about, by path, lin
   }
 });
 
+Deno.test("a verification that nothing protects is warned about, once for each file", async () => {
+  const env = { toolset: "files", files: { Makefile: "" }, verify: { command: ["make", "check"] } };
+  const gap = (id: string) => task(id, { ...env });
+  const { warnings } = await prepare({
+    train: [task("a"), gap("b"), gap("c")],
+    heldout: [gap("b")],
+  });
+  const found = warnings.filter(({ code }) => code === "unprotected_verification");
+  assert.deepEqual(found.map(({ field }) => field), ["agent.scenarios", "evaluation.data"]);
+  assert.match(
+    found[0]!.message,
+    /verifies scenario "b" \(\S+train\.jsonl:2, and of 1 others\): its verify command names no file, .*set that to \[\]/,
+  );
+  assert.match(found[1]!.message, /\(\S+heldout\.jsonl:1\): /);
+  const example = await prepareRun(await loadRunConfig("examples/tiny_agent_grpo.toml"));
+  assert.deepEqual(example.warnings, []);
+});
+
 Deno.test("an override is part of the resolved configuration and of a run's identity", async () => {
   const example = new URL("../../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
   const plain = await prepareRun(await loadRunConfig(example));

@@ -21,11 +21,12 @@ export const WARNING_CODES = [
 ] as const;
 
 /**
- * Warnings that only a run has: `heldout_is_training` at its start (a plan's list is closed), the others during the
- * run. `no_valid_calls`: no attempt of the first update made a valid tool call.
+ * Warnings that only a run has: `heldout_is_training` and `unprotected_verification` at its start (a plan's list is
+ * closed), the others during the run. `no_valid_calls`: no attempt of the first update made a valid tool call.
  */
 export const RUN_WARNING_CODES = [
   "heldout_is_training",
+  "unprotected_verification",
   "device_lost",
   "checkpoint_damaged",
   "worse_than_best",
@@ -40,6 +41,7 @@ export const EVALUATION_WARNING_CODES: readonly RunWarning["code"][] = [
   "template_not_prefix_stable",
   "no_end_signal",
   "heldout_is_training",
+  "unprotected_verification",
 ];
 
 /** A warning of a run. */

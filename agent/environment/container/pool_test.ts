@@ -53,7 +53,8 @@ const LITTER = [
 const LOOK = "ls -A /work /tmp /dev/shm; env | grep SECRET; umask; pwd; ps -o comm | grep -x sleep; " +
   "touch /work/new /tmp/new && echo writable";
 
-const CLEAN = "/dev/shm:\n\n/tmp:\n\n/work:\n0022\n/work\nwritable\n";
+/** The summary has its own HOME. */
+const CLEAN = "/dev/shm:\n\n/tmp:\n.svc_home\n\n/work:\n0022\n/work\nwritable\n";
 
 for (const reuse of ["never", "workspace"] as const) {
   poolTest(`X5: with reuse = "${reuse}" an attempt sees nothing of the last one`, {

@@ -5,6 +5,7 @@ import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { readScenarioData } from "../rollouts/scenario_data.ts";
 import { scenarioRows } from "../rollouts/scenario_rows.ts";
+import { verifyWarnings } from "../rollouts/verify_warnings.ts";
 import { updateObserver } from "../rollouts/update_observer.ts";
 import { AgentGrpo, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
 import { agentWarnings } from "./config_warnings.ts";
@@ -36,7 +37,7 @@ export const agentGrpo: AlgorithmDefinition = {
   async readData(written, parts, options) {
     const data = await readScenarioData(written, parts, options);
     return {
-      warnings: agentWarnings(written, parts.probe),
+      warnings: [...agentWarnings(written, parts.probe), ...verifyWarnings(written, data)],
       schedule: ({ agent }) => {
         const { updates, scenarios_per_update, group_size, max_trajectory_tokens } = agent!;
         return { updates, tokens_per_update: scenarios_per_update * group_size * max_trajectory_tokens };

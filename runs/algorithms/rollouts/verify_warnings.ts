@@ -1,0 +1,47 @@
+/** Warns of verifications that an attempt may be able to change. */
+
+import { protectionGap } from "../../../agent/environment/protect_globs.ts";
+import type { ResolvedConfig } from "../../../config/check/derive.ts";
+import type { Scenario } from "../../../data/scenario.ts";
+import type { RunWarning } from "../../record/warning.ts";
+import type { ScenarioData } from "./scenario_data.ts";
+
+/** A warning for each file with such scenarios. */
+export function verifyWarnings(
+  { agent, evaluation }: Pick<ResolvedConfig, "agent" | "evaluation">,
+  { scenarios, heldout }: ScenarioData,
+): RunWarning[] {
+  const environment = agent!.environment;
+  // The server of another environment knows no verify command.
+  if (!environment || environment.type === "http") return [];
+  const { protect } = environment;
+  return [
+    ...warningsOf({ field: "agent.scenarios", path: agent!.scenarios, scenarios, protect }),
+    ...warningsOf({
+      field: "evaluation.data",
+      path: evaluation?.data ?? "",
+      scenarios: heldout ?? [],
+      protect,
+    }),
+  ];
+}
+
+function warningsOf({ field, path, scenarios, protect }: {
+  field: string;
+  path: string;
+  scenarios: readonly Scenario[];
+  protect: readonly string[] | undefined;
+}): RunWarning[] {
+  const gaps = scenarios.flatMap((scenario) => {
+    const reason = protectionGap(scenario, protect);
+    return reason === null ? [] : [{ ...scenario, reason }];
+  });
+  const [first] = gaps;
+  if (!first) return [];
+  const message = `an attempt may be able to change what verifies scenario ${JSON.stringify(first.id)} ` +
+    `(${path}:${first.line}${
+      gaps.length > 1 ? `, and of ${gaps.length - 1} others` : ""
+    }): ${first.reason}; ` +
+    "list the files in metadata.env.verify.protect, or set that to [] if there are none";
+  return [{ code: "unprotected_verification", field, message }];
+}

@@ -70,8 +70,8 @@ export const HEALTH_RULES: readonly HealthRule[] = [
     threshold: 0.05,
     level: "warning",
     advice:
-      "Verify commands end without a grade. Let them handle everything that a wrong attempt may leave: missing files, " +
-      "endless programs, other output.",
+      "Verify commands end without a verdict, in untouched workspaces too. Repair them: the update events name the " +
+      "first. They must exit by themselves, with a status below 126, also where a solution is still missing.",
   },
   {
     rule: "groups_dropped",

@@ -43,7 +43,15 @@ const PARTS: readonly Part[] = [
     // Environments, and the runs that train and measure in them, up to `svc`.
     name: "worlds",
     prefixes: ["agent/", "cli/", "runs/"].concat(
-      ["agent_eval", "container_run", "kill_resume", "linked_paths", "planned_memory", "preference"]
+      [
+        "agent_eval",
+        "container_run",
+        "container_tools",
+        "kill_resume",
+        "linked_paths",
+        "planned_memory",
+        "preference",
+      ]
         .map((name) => `tests/${name}_`),
     ),
     processes: 2,

@@ -142,15 +142,8 @@ export async function containersOf(owners_folder: string): Promise<string[]> {
   return stdout.split("\n").filter((name) => name !== "").sort();
 }
 
-/** Why tests in an image cannot run here; null when they can. */
-export async function lacksImage(image: string): Promise<string | null> {
-  if (!prepared.engine) return prepared.reason;
-  const { code } = await askEngine(prepared.engine.program, [
-    "image",
-    "inspect",
-    "--format",
-    "{{.Id}}",
-    image,
-  ]);
-  return code === 0 ? null : `there is no image ${image}; make it with svc images build`;
+/** Whether the engine has an image. */
+export async function hasImage(image: string): Promise<boolean> {
+  const args = ["image", "inspect", "--format", "{{.Id}}", image];
+  return (await askEngine(labEngine().program, args)).code === 0;
 }

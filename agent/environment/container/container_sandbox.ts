@@ -1,6 +1,6 @@
 /** A container as the sandbox of an attempt: programs and files act inside it, never through paths of this machine. */
 
-import type { Clock } from "../../../core/clock.ts";
+import { type Clock, systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
 import { type CommandResult, OWN_HOME_ENV, type Sandbox, type SandboxCommand } from "../../tools/sandbox.ts";
 import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
@@ -78,6 +78,8 @@ export class ContainerSandbox implements Sandbox {
       max_output_bytes: MAX_RESULT_BYTES,
       ...(input && { input: [input] }),
       ...this.#limit(signal),
+      // Work of the container itself, as the engine's: it is no command of the policy.
+      clock: systemClock,
     };
     const reply = await this.container.files(name, [path], call);
     if (reply.code === 0) return reply.stdout;

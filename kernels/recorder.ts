@@ -78,7 +78,11 @@ export class Recorder {
     this.#align = gpu.device.limits.minUniformBufferOffsetAlignment;
     this.#buffers = allocator.scope();
     this.#staging = new Staging(this.#buffers);
-    this.#empty = this.#buffers.createBuffer("recorder", 64, GPUBufferUsage.STORAGE);
+    this.#empty = this.#buffers.createBuffer(
+      "recorder",
+      64,
+      GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
+    );
     const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
     this.#params = this.#buffers.createBuffer("recorder", PARAMS_BYTES, usage);
     this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
@@ -137,11 +141,25 @@ export class Recorder {
    * @throws {ServiceError} `device_lost`, or that of a kernel that did not compile.
    */
   async submitAndRead(tensors: readonly Tensor[]): Promise<ArrayBuffer[]> {
+    this.counters.readbacks++;
+    return await this.#submitAndRead(tensors);
+  }
+
+  /**
+   * Submits what was recorded, and waits until the device has done all that was submitted. It takes 10 ms or more
+   * besides, and counts as no readback.
+   *
+   * @throws {ServiceError} As {@link submitAndRead}.
+   */
+  async submitAndWait(): Promise<void> {
+    await this.#submitAndRead([this.empty]);
+  }
+
+  async #submitAndRead(tensors: readonly Tensor[]): Promise<ArrayBuffer[]> {
     const offsets: number[] = [];
     const encoder = this.#encode(tensors, offsets);
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
-    this.counters.readbacks++;
     const bytes = await this.#staging.read(tensors, offsets);
     const failure = compileFailure(this.gpu.device);
     if (failure) throw failure;

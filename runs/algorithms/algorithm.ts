@@ -105,7 +105,8 @@ export interface Algorithm {
   /** The objective of an evaluation; null without held-out data. */
   readonly objective: Objective | null;
   /**
-   * Runs an update from its data to its last optimiser step. Until the first step the signal can discard the update.
+   * Runs an update from its data to its last optimiser step. The signal discards the update until the policy has changed
+   * for the last time; the policy then has its state from before the update, bit for bit.
    */
   runUpdate(request: UpdateRequest): Promise<UpdateResult>;
   evaluate(request: EvaluationRequest): Promise<EvaluationResult>;

@@ -27,7 +27,7 @@ export async function learnRows(
   const started = clock.monotonic_ms();
   const request = await prepare();
   signal.throwIfAborted();
-  const result = await engine.call("train_step", request);
+  const result = await engine.call("train_step", request, signal);
   const train_seconds = (clock.monotonic_ms() - started) / 1000;
   refuseSkipped(result.skipped, update);
   const { bytes } = await engine.call("counters", null);

@@ -10,11 +10,14 @@ Deno.test("an update of groups trains at most all members' tokens, and keeps a c
     agentGrpo.training({ ...config, agent: { ...agent, ...changes } });
   // 2 scenarios, 4 members, 64 tokens in each turn, at most 256 in total.
   assert.deepEqual(of({ max_turns: 3, max_update_kl: 0 }), {
-    ...{ targets: 2 * 4 * 3 * 64, divergence: false, adapters: 0 },
+    ...{ targets: 2 * 4 * 3 * 64, divergence: false, keeps_state: false, adapters: 0 },
   });
+  for (const more of [{ epochs_per_update: 2 }, { optimizer_steps_per_update: 2 }]) {
+    assert.ok(of({ max_update_kl: 0, ...more }).keeps_state, "it takes several steps");
+  }
   assert.equal(of({ max_turns: 9 }).targets, 2 * 4 * 256);
   assert.deepEqual(of({ max_turns: 3, max_update_kl: 0.1 }), {
-    ...{ targets: 2 * 4 * 3 * 64, divergence: true, adapters: 1 },
+    ...{ targets: 2 * 4 * 3 * 64, divergence: true, keeps_state: true, adapters: 1 },
   });
   const bound = { ...agent, max_update_kl: 0.1, kl_coefficient: 1, kl_reference: "init_adapter" as const };
   const lora = { ...config.lora, init_adapter: "a.gguf" };
@@ -55,7 +58,7 @@ Deno.test("a step of pairs trains at most its tokens or one pair, and keeps the 
       lora: { ...config.lora, ...(init_adapter !== undefined && { init_adapter }) },
     });
   };
-  assert.deepEqual(of("dpo"), { targets: 210, divergence: false, adapters: 0 });
+  assert.deepEqual(of("dpo"), { targets: 210, divergence: false, keeps_state: false, adapters: 0 });
   assert.equal(of("dpo", "a.gguf").adapters, 1);
   assert.equal(of("orpo", "a.gguf").adapters, 0);
 });

@@ -1,11 +1,15 @@
-/** A run with shortened steps leaves the same bytes whether or not it is killed, resumed or loses its device. */
+/**
+ * A run with shortened steps leaves the same bytes whether or not it is killed, cut off in an update, resumed or loses
+ * its device.
+ */
 
 import assert from "node:assert/strict";
 import type { ResolvedConfig } from "../../config/check/derive.ts";
 import { systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { withFolder } from "../../tests/folder.ts";
-import type { EngineMethod } from "../../trainer/protocol/protocol.ts";
+import { CHECKPOINT_ADAPTER, type EngineMethod } from "../../trainer/protocol/protocol.ts";
+import { recordOf } from "../../tests/test_run.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import type { RunEvent } from "../record/event.ts";
 import {
@@ -167,4 +171,97 @@ for (const adapter of ["last", "best"] as const) {
       }
     });
   });
+}
+
+/** Three updates of the algorithm, of several micro-batches each, and where the second is cut: in its n-th call of a kind. */
+const CUTS: Record<string, { change: (config: ResolvedConfig) => void; at: [EngineMethod, number][] }> = {
+  // An update scores, takes two epochs of two steps, and compares policies to shorten them.
+  "agent_grpo, several steps and a bound": {
+    change: ({ agent }) =>
+      Object.assign(agent!, {
+        ...{ updates: 3, epochs_per_update: 2, optimizer_steps_per_update: 2, max_update_kl: 1e-6 },
+      }),
+    at: [["score", 1], ["train_step", 1], ["train_step", 2], ["divergence", 1], ["divergence", 2]],
+  },
+  "agent_grpo, one step": {
+    change: ({ agent }) => Object.assign(agent!, { updates: 3, max_update_kl: 0 }),
+    at: [["train_step", 1]],
+  },
+  "sft": { change: (config) => rowsOf(config, testing.useSft), at: [["train_step", 1]] },
+  "preference": {
+    change: (config) => rowsOf(config, testing.usePreference),
+    at: [["train_step", 1], ["score", 1]],
+  },
+};
+
+const checkpointEvery = (every: number) => `[checkpoint]\nevery_updates = ${every}\nkeep = 100\n`;
+
+/** Updates of several rows. */
+function rowsOf(config: ResolvedConfig, use: (config: ResolvedConfig) => void): void {
+  use(config);
+  config.training.batch_tokens = 24;
+}
+
+for (const [name, { change, at }] of Object.entries(CUTS)) {
+  Deno.test(
+    `a run that is cut off between two micro-batches keeps the last whole update, and continues to the same bytes: ${name}`,
+    strict,
+    () =>
+      withFolder(async (root) => {
+        const begun: string[] = [];
+        const calls = new Map<string, number>();
+        /** Of the first update. */
+        let first_calls = new Map<string, number>();
+        let cut: { method: string; call: number; stop: () => void } | null = null;
+        const begin = async (at: string, start: TestRunOptions["start"] = {}, more = checkpointEvery(50)) => {
+          begun.length = 0;
+          calls.clear();
+          const run = await testing.startTestRun({
+            ...{ root: at, more, change, start, clock: systemClock },
+            refuse: (method) => {
+              if (method === "checkpoint_save" && first_calls.size === 0) first_calls = new Map(calls);
+            },
+            newEngine: (refuse) =>
+              new ScriptedEngine({
+                refuse,
+                async micro_batch(method, n, signal) {
+                  if (n === 1) calls.set(method, (calls.get(method) ?? 0) + 1);
+                  const call = calls.get(method)!;
+                  begun.push(`${method} ${call} ${n}`);
+                  if (cut?.method !== method || cut.call !== call || n !== 2) return;
+                  cut.stop();
+                  await new Promise((resolve) => signal.addEventListener("abort", resolve));
+                },
+              }).client,
+          });
+          const events = await eventsOf(run);
+          return { events, ended: await run.ended };
+        };
+        const checkpointOf = (at: string) =>
+          Deno.readTextFile(`${folderOf(at)}/checkpoints/update_000001/${CHECKPOINT_ADAPTER}`);
+        const whole = `${root}/whole`;
+        assert.equal((await begin(whole, {}, checkpointEvery(1))).ended, "completed");
+        const all = [...begun], adapters = await adaptersOf(whole);
+        for (const [method, nth] of at) {
+          const call = (first_calls.get(method) ?? 0) + nth;
+          const folder = `${root}/${method}_${call}`;
+          await Deno.mkdir(folderOf(folder), { recursive: true });
+          // A server's run: its process adopts the record, and discards its update when the server stops.
+          const record = { ...await recordOf(whole), state: "starting" };
+          await Deno.writeTextFile(`${folderOf(folder)}/run.json`, JSON.stringify(record));
+          const pipe = testing.testPipe();
+          pipe.send({ begin: true });
+          cut = { method, call, stop: pipe.end };
+          const { events, ended } = await begin(folder, { adopt: record.id, control: pipe.port });
+          cut = null;
+          assert.equal(ended, "interrupted", folder);
+          assert.equal(begun.at(-1), `${method} ${call} 2`, "no micro-batch after the cut");
+          assert.deepEqual(begun, all.slice(0, begun.length));
+          assert.deepEqual(ofKind(events, "update").map(({ update }) => update), [1]);
+          assert.equal(await checkpointOf(folder), await checkpointOf(whole), folder);
+          assert.equal((await begin(folder, { mode: "resume" })).ended, "completed");
+          assert.deepEqual(await adaptersOf(folder), adapters, folder);
+        }
+      }),
+  );
 }

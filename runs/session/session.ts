@@ -50,6 +50,8 @@ export interface TrainingDemand {
   targets: number;
   /** Whether divergences between policies are measured. */
   divergence: boolean;
+  /** Whether an update keeps the policy's state until its end, because it changes it more than once. */
+  keeps_state: boolean;
   /** Adapters of the policy's shape that the updates keep besides it. */
   adapters: number;
 }
@@ -123,10 +125,10 @@ function cachePages(ctx: number, rollouts: SequenceDemand | null): number {
 
 function engineDemand(
   config: ResolvedConfig,
-  { targets, divergence, adapters }: TrainingDemand,
+  { adapters, ...more }: TrainingDemand,
   requests: number,
 ): EngineDemand {
-  return { lora: loraShape(config), other_adapters: adapters + requests, targets, divergence };
+  return { lora: loraShape(config), other_adapters: adapters + requests, ...more };
 }
 
 export interface WorkerSessionOptions {

@@ -40,11 +40,12 @@ Deno.test("a judge in the base model has room for one sequence beside the rollou
 });
 
 Deno.test("the load request includes the demand of all updates, and an adapter for each request", () => {
-  const config = testConfig("/nowhere"), updates = { targets: 99, divergence: true, adapters: 2 };
+  const config = testConfig("/nowhere"),
+    updates = { targets: 99, divergence: true, keeps_state: true, adapters: 2 };
   assert.equal(loadRequest(config, null).demand, undefined);
   assert.deepEqual(loadRequest(config, null, updates).demand, {
     lora: { rank: config.lora.rank, alpha: config.lora.alpha, targets: [...LORA_TARGETS] },
-    ...{ other_adapters: 3, targets: 99, divergence: true },
+    ...{ other_adapters: 3, targets: 99, divergence: true, keeps_state: true },
   });
   const rollouts = { count: 6, tokens: 100 };
   assert.equal(loadRequest(config, rollouts, updates).demand!.other_adapters, 2 + 4);

@@ -48,6 +48,8 @@ export interface AdapterDemand {
   lora: LoraShape;
   count: number;
   is_trained: boolean;
+  /** Whether {@link Adapters.keep} is called for it; absent: false. */
+  is_kept?: boolean;
 }
 
 /** The model's name, and how many adapters may be open. */
@@ -60,9 +62,19 @@ export interface AdaptersOptions {
   files?: readonly CheckedFile[];
 }
 
+/** What an optimiser step changes, in the machine's memory. */
+interface KeptState {
+  params: Float32Array;
+  m: Float32Array;
+  v: Float32Array;
+  step: number;
+  version: number;
+}
+
 /** The adapters of one model. */
 export class Adapters {
   readonly #adapters = new Map<string, DeviceAdapter>();
+  readonly #kept = new WeakMap<DeviceAdapter, KeptState>();
 
   constructor(readonly allocator: Allocator, readonly model: Model, readonly options: AdaptersOptions) {}
 
@@ -77,13 +89,15 @@ export class Adapters {
    * Allocates all that adapters of a run ever take, by the steps that opening, training and checkpoints take. The memory
    * plan calls it on a counting device.
    *
-   * @returns Bytes in the machine's memory while a checkpoint is written.
+   * @returns Bytes in the machine's memory: the moments while a checkpoint is written, and a kept state.
    */
-  reserve({ lora, count, is_trained }: AdapterDemand): number {
+  reserve({ lora, count, is_trained, is_kept = false }: AdapterDemand): number {
     const [trained] = Array.from({ length: count }, () => this.#create(lora));
-    const moments = trained && is_trained ? Object.values(momentsOf(trained)) : [];
+    if (!trained || !is_trained) return 0;
+    const moments = Object.values(momentsOf(trained));
     for (const array of moments) array.reserveRead(this.model.recorder);
-    return moments.reduce((sum, { bytes }) => sum + bytes, 0);
+    const copies = is_kept ? [...moments, ...moments, trained.params] : moments;
+    return copies.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   isOpen(name: string): boolean {
@@ -144,6 +158,34 @@ export class Adapters {
       interpolate(this.model.recorder, { origin: origin.params.parts[i]!, x }, scale);
     }
     adapter.version++;
+    return this.#facts(adapter);
+  }
+
+  /** Copies all that a step changes into the machine's memory, in place of an earlier copy. */
+  async keep(name: string): Promise<null> {
+    const adapter = this.get(name), { m, v } = momentsOf(adapter), { recorder } = this.model;
+    this.#kept.delete(adapter);
+    this.#kept.set(adapter, {
+      params: await adapter.params.read(recorder),
+      m: await m.read(recorder),
+      v: await v.read(recorder),
+      step: adapter.step,
+      version: adapter.version,
+    });
+    return null;
+  }
+
+  /** Takes back all since {@link keep}. The copy stays. @throws {ServiceError} `conflict` when there is none. */
+  revert(name: string): AdapterFacts {
+    const adapter = this.get(name), kept = this.#kept.get(adapter), moments = momentsOf(adapter);
+    if (!kept) {
+      throw new ServiceError("conflict", `Cannot revert adapter "${name}": none of its states is kept`);
+    }
+    adapter.write(kept.params);
+    moments.m.write(kept.m);
+    moments.v.write(kept.v);
+    adapter.step = kept.step;
+    adapter.version = kept.version;
     return this.#facts(adapter);
   }
 

@@ -40,10 +40,16 @@ interface Owner {
   id: number;
 }
 
+interface Caller {
+  port: RpcPort;
+  /** Aborts when the caller wants no answer any more. */
+  signal: AbortSignal;
+}
+
 type Handlers = {
   [M in EngineMethod]: (
     request: EngineMethods[M]["request"],
-    port: RpcPort,
+    caller: Caller,
   ) => Promise<EngineMethods[M]["answer"]> | EngineMethods[M]["answer"];
 };
 
@@ -70,18 +76,19 @@ export class Engine {
   serve(port: RpcPort): void {
     this.#sequences.set(port, new Map());
     const methods = Object.keys(this.#handlers) as EngineMethod[];
-    const answered = (method: EngineMethod) => (request: never) => this.#answer(port, method, request);
+    const answered = (method: EngineMethod) => (request: never, signal: AbortSignal) =>
+      this.#answer(method, request, { port, signal });
     serveRpc(port, Object.fromEntries(methods.map((method) => [method, answered(method)])));
   }
 
   async #answer<M extends EngineMethod>(
-    port: RpcPort,
     method: M,
     request: EngineMethods[M]["request"],
+    caller: Caller,
   ): Promise<EngineMethods[M]["answer"]> {
     try {
       if (this.#lost && method !== "shutdown") throw this.#lost;
-      const answer = this.#handlers[method](request, port);
+      const answer = this.#handlers[method](request, caller);
       this.#pump();
       return await answer;
     } catch (error) {
@@ -103,6 +110,12 @@ export class Engine {
         this.#expectNoSequences(adapter);
         return adapters.interpolate(adapter, from, scale);
       }),
+    adapter_keep: ({ adapter }) => this.#exclusively(() => this.#model().adapters.keep(adapter)),
+    adapter_revert: ({ adapter }) =>
+      this.#exclusively(() => {
+        this.#expectNoSequences(adapter);
+        return this.#model().adapters.revert(adapter);
+      }),
     checkpoint_save: ({ adapter, directory }) =>
       this.#exclusively(async () => {
         await this.#model().adapters.saveCheckpoint(adapter, directory);
@@ -114,46 +127,46 @@ export class Engine {
         if (adapters.isOpen(adapter)) this.#expectNoSequences(adapter);
         return adapters.loadCheckpoint(adapter, directory);
       }),
-    sequence_open: (request, port) => this.#openSequence(request, port),
-    sequence_extend: ({ sequence, tokens }, port) => {
+    sequence_open: (request, { port }) => this.#openSequence(request, port),
+    sequence_extend: ({ sequence, tokens }, { port }) => {
       this.#model().batcher.extend(this.#sequence(port, sequence), tokens);
       return null;
     },
-    sequence_truncate: async ({ sequence, length }, port) => {
+    sequence_truncate: async ({ sequence, length }, { port }) => {
       await this.#model().batcher.truncate(this.#sequence(port, sequence), length);
       return null;
     },
-    sequence_generate: (request, port) => {
+    sequence_generate: (request, { port }) => {
       this.#model().batcher.generate(this.#sequence(port, request.sequence), request);
       return null;
     },
-    sequence_cancel: async ({ sequence }, port) => {
+    sequence_cancel: async ({ sequence }, { port }) => {
       await this.#model().batcher.cancel(this.#sequence(port, sequence));
       return null;
     },
-    sequence_close: async ({ sequence }, port) => {
+    sequence_close: async ({ sequence }, { port }) => {
       const found = this.#sequence(port, sequence);
       await this.#model().batcher.close(found);
       this.#sequences.get(port)!.delete(sequence);
       this.#owners.delete(found);
       return null;
     },
-    score: ({ adapter, samples }) =>
+    score: ({ adapter, samples }, { signal }) =>
       this.#exclusively(async () => {
-        const { adapters, trainer } = this.#model();
-        return { logprobs: await trainer.score(adapter === null ? null : adapters.get(adapter), samples) };
+        const { adapters, trainer } = this.#model(), policy = adapter === null ? null : adapters.get(adapter);
+        return { logprobs: await trainer.score(policy, samples, signal) };
       }),
-    divergence: ({ adapter, from, samples }) =>
+    divergence: ({ adapter, from, samples }, { signal }) =>
       this.#exclusively(async () => {
         const { adapters, trainer } = this.#model();
         const [p, q] = [from, adapter].map((name) => name === null ? null : adapters.get(name));
-        return { divergences: await trainer.divergence({ p: p!, q: q! }, samples) };
+        return { divergences: await trainer.divergence({ p: p!, q: q! }, samples, signal) };
       }),
-    train_step: ({ adapter, samples, loss, optimizer }) =>
+    train_step: ({ adapter, samples, loss, optimizer }, { signal }) =>
       this.#exclusively(() => {
         const policy = this.#model().adapters.get(adapter);
         this.#expectNoSequences(adapter);
-        return this.#model().trainer.step(policy, samples, { loss, optimizer });
+        return this.#model().trainer.step(policy, samples, { loss, optimizer, signal });
       }),
     counters: () => this.#counters(),
     shutdown: () => this.#exclusively(() => this.#shutdown()),

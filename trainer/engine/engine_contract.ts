@@ -24,6 +24,7 @@ import {
   someTokens,
   type TestedEngine,
 } from "./engine_testing.ts";
+import { checkAbandoned, checkKept } from "./engine_kept_contract.ts";
 import type { EngineCounters } from "../protocol/protocol.ts";
 
 /** All checks of the suite. Each check closes what it opens. */
@@ -44,6 +45,8 @@ const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> =
   "what is not possible is refused and the engine goes on": checkRefusals,
   "scored log-probabilities are the sampled ones": checkScore,
   "an adapter moves along the line from another": checkInterpolate,
+  "a kept state comes back with every bit": checkKept,
+  "an aborted request ends before its next micro-batch and changes nothing": checkAbandoned,
   "a divergence is over the entire vocabulary": checkDivergence,
   "a new adapter changes nothing, a step changes it, a live sequence forbids it": checkAdapters,
   "the SFT loss is the mean of -logp, and falls": checkSftLoss,

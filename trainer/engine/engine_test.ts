@@ -111,7 +111,7 @@ gpuTest(
     const { client, port1 } = newEngine(), lora = { rank: 8, alpha: 8, targets: ["q_proj" as const] };
     const bytes = async () => (await client.call("counters", null)).bytes;
     try {
-      const demand = { lora, other_adapters: 0, targets: 40, divergence: true };
+      const demand = { lora, other_adapters: 0, targets: 40, divergence: true, keeps_state: true };
       await client.call("load", await tinyAgent({ micro_batch_tokens: 64, max_context: 64, demand }));
       const loaded = await bytes();
       await client.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });

@@ -27,7 +27,10 @@ export interface MemoryPlan {
   kv: "f32" | "f16";
 }
 
-/** Copies in the machine's memory. `host_checkpoint`: AdamW's moments m and v while a checkpoint is written. */
+/**
+ * Copies in the machine's memory. `host_checkpoint`: AdamW's moments m and v while a checkpoint is written, and the
+ * adapter and its moments before an update that can be taken back.
+ */
 export const HOST_COMPONENTS = ["host_checkpoint"] as const;
 
 /**
@@ -60,10 +63,12 @@ export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): M
   return countedMemory(
     file,
     { sizes, card },
-    ({ adapters }) =>
-      sizes.demand
-        ? adapters.reserve({ lora: sizes.demand.lora, count: adapterCount(sizes.demand), is_trained: true })
-        : 0,
+    ({ adapters }) => {
+      const { demand } = sizes;
+      if (!demand) return 0;
+      const { lora, keeps_state: is_kept } = demand;
+      return adapters.reserve({ lora, count: adapterCount(demand), is_trained: true, is_kept });
+    },
   );
 }
 

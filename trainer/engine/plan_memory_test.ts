@@ -158,7 +158,7 @@ async function compare(gpu: Gpu, path: string, name: string): Promise<void> {
   using file = await openGguf(path);
   const given = CASES[name]!, { sizes, samples, lora, other_adapters, divergence } = given;
   const targets = samples.reduce((sum, tokens) => sum + tokens - 1, 0);
-  const demand = { lora, other_adapters, targets, divergence };
+  const demand = { lora, other_adapters, targets, divergence, keeps_state: divergence };
   const { bytes, unbindable } = planMemory(file, { ...sizes, demand }, gpu);
   assert.deepEqual(bytes, await allocatedBytes(gpu, path, given), `${path}: ${name}`);
   assert.deepEqual(unbindable, []);
@@ -195,7 +195,10 @@ Deno.test("a matrix of the adapter that a device cannot bind is in the plan, and
       software: true,
       limits: { ...card.facts.limits, maxStorageBufferBindingSize: limit_bytes },
     });
-    const demand = { lora: lora(1024, ["down_proj"]), other_adapters: 0, targets: 40, divergence: false };
+    const demand = {
+      ...{ lora: lora(1024, ["down_proj"]), other_adapters: 0, targets: 40 },
+      ...{ divergence: false, keeps_state: false },
+    };
     return unbindableProblem(planMemory(file, { ...sizes, demand }, card).unbindable);
   };
   // A is [1024, 512]: 2 MiB. B is smaller: [256, 1024].
@@ -206,4 +209,15 @@ Deno.test("a matrix of the adapter that a device cannot bind is in the plan, and
     "the device binds at most 2.0 MiB in one piece, and adapters (one matrix) takes 2.0 MiB, " +
       `optimizer (one matrix) takes 2.0 MiB. For adapters: ${advice}. For optimizer: ${advice}`,
   );
+});
+
+Deno.test("a kept state is planned in the machine's memory: values and moments, besides those of a checkpoint", async () => {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  const { sizes, lora } = CASES["short context, steps of one micro-batch"]!;
+  const copies = (keeps_state: boolean) => {
+    const demand = { lora, other_adapters: 0, targets: 40, divergence: false, keeps_state };
+    const { host, bytes } = planMemory(file, { ...sizes, demand }, assumedGpu());
+    return host.host_checkpoint! / bytes.adapters!;
+  };
+  assert.deepEqual([copies(false), copies(true)], [2, 5]);
 });

@@ -4,11 +4,9 @@
  */
 
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
 import type { DeviceFacts } from "../../core/device.ts";
 import { assert, errorRecord, ServiceError } from "../../core/errors.ts";
-import { partialPath } from "../../core/files.ts";
-import type { RpcPort, ServiceMessage, ServiceRequest } from "../../core/rpc.ts";
+import type { RpcPort, ServiceMessage } from "../../core/rpc.ts";
 import { Grammars } from "../grammar/grammars.ts";
 import type { TokenBytes } from "../grammar/token_trie.ts";
 import { checkSamples } from "../learning/check_samples.ts";
@@ -37,7 +35,9 @@ import {
   newBigramAdapter,
   parseAdapter,
   serializeAdapter,
+  writeAtomically,
 } from "./scripted_model_fake.ts";
+import { type ReceivedMessage, ScriptedMicroBatches } from "./scripted_micro_batches_fake.ts";
 import { type ScriptedSequence, ScriptedSequences } from "./scripted_sequences_fake.ts";
 import { scriptedTokens } from "./scripted_tokens_fake.ts";
 
@@ -66,20 +66,16 @@ export interface ScriptedEngineOptions {
   script?: (turn: ScriptedTurn) => ScriptedAnswer;
   /** Called with every request; it throws to refuse one. The engine answers after a promise that it returns. */
   refuse?: (method: EngineMethod, request: unknown) => void | Promise<void>;
+  /** Called before each micro-batch of a request with samples; each sample is one. */
+  micro_batch?: ScriptedMicroBatches["begin"];
   context_length?: number;
   /** The texts of the ids, for masks of JSON schemas; absent: those of {@link scriptedTokens}. */
   tokens?: TokenBytes;
 }
 
 const DEVICE: DeviceFacts = {
-  name: "scripted",
-  vendor: "",
-  backend: "none",
-  driver: "",
-  software: true,
-  features: [],
-  limits: {},
-  vram_bytes: null,
+  ...{ name: "scripted", vendor: "", backend: "none", driver: "" },
+  ...{ software: true, features: [], limits: {}, vram_bytes: null },
 };
 
 const LORA: LoraShape = { rank: 8, alpha: 16, targets: ["q_proj"] };
@@ -91,8 +87,10 @@ export class ScriptedEngine {
   readonly #options: Required<Pick<ScriptedEngineOptions, "vocabulary" | "block_tokens" | "context_length">>;
   readonly #script: NonNullable<ScriptedEngineOptions["script"]>;
   readonly #refuse: NonNullable<ScriptedEngineOptions["refuse"]>;
+  readonly #micro_batches: ScriptedMicroBatches;
   readonly #model: BigramModel;
   readonly #adapters = new Map<string, BigramAdapter>();
+  readonly #kept = new Map<string, Uint8Array>();
   #sequences: ScriptedSequences;
   readonly #grammars: Grammars;
   #decode_rows = 0;
@@ -109,6 +107,7 @@ export class ScriptedEngine {
     };
     this.#script = options.script ?? (() => undefined);
     this.#refuse = options.refuse ?? (() => {});
+    this.#micro_batches = new ScriptedMicroBatches(options.micro_batch);
     this.#model = new BigramModel(this.#options.vocabulary);
     this.#grammars = new Grammars(() => options.tokens ?? scriptedTokens(this.#options.vocabulary));
     const { vocabulary, context_length } = this.#options;
@@ -124,7 +123,7 @@ export class ScriptedEngine {
   #port(): RpcPort {
     return {
       postMessage: (message) => {
-        const request = structuredClone(message) as ServiceRequest;
+        const request = structuredClone(message) as ReceivedMessage;
         queueMicrotask(() => void this.#receive(request));
       },
       addEventListener: (_type, listener) => {
@@ -133,12 +132,16 @@ export class ScriptedEngine {
     };
   }
 
-  /** Answers a request. Without a promise to wait for, it does so before it returns. */
-  async #receive({ id, method, request }: ServiceRequest): Promise<void> {
+  /** Answers a request. Without samples and a promise to wait for, it does so before it returns. */
+  async #receive(message: ReceivedMessage): Promise<void> {
+    if ("abort" in message) return this.#micro_batches.abort(message);
+    const { id, method, request } = message;
     try {
       const name = method as EngineMethod;
       const held = this.#refuse(name, request);
       if (held) await held;
+      const computed = this.#micro_batches.run(message);
+      if (computed) await computed;
       const handler = this.#handlers[name] as (request: unknown) => EngineMethods[EngineMethod]["answer"];
       this.#deliver({ id, answer: handler(request) });
     } catch (error) {
@@ -168,6 +171,17 @@ export class ScriptedEngine {
         throw new ServiceError("config_invalid", `Cannot move adapter "${adapter}": the scale is ${scale}`);
       }
       interpolateBigramAdapter(this.#adapter(adapter), this.#adapter(from), scale);
+      return this.#adapterFacts(adapter);
+    },
+    adapter_keep: ({ adapter }) => {
+      this.#kept.set(adapter, serializeAdapter(this.#adapter(adapter)));
+      return null;
+    },
+    adapter_revert: ({ adapter }) => {
+      this.#refuseLive(adapter);
+      const kept = this.#kept.get(adapter);
+      if (!kept) throw new ServiceError("conflict", `Cannot revert adapter "${adapter}": no state is kept`);
+      this.#adapters.set(adapter, parseAdapter(kept));
       return this.#adapterFacts(adapter);
     },
     checkpoint_save: ({ adapter, directory }) => {
@@ -382,17 +396,5 @@ export class ScriptedEngine {
     if (live) {
       throw new ServiceError("conflict", `Cannot change adapter "${adapter}": sequence ${live[0]} uses it`);
     }
-  }
-}
-
-/** Writes a file atomically, as the real engine does: a write that fails leaves no file. */
-function writeAtomically(path: string, bytes: Uint8Array): void {
-  const partial = partialPath(path);
-  try {
-    Deno.writeFileSync(partial, bytes);
-    Deno.renameSync(partial, path);
-  } catch (error) {
-    if (existsSync(partial)) Deno.removeSync(partial);
-    throw error;
   }
 }

@@ -4,6 +4,8 @@
  * {@link BigramModel.trainStep} trains in f64.
  */
 
+import { existsSync } from "node:fs";
+import { partialPath } from "../../core/files.ts";
 import { pcg4d } from "../../core/random.ts";
 import { encodeGgufHeader } from "../formats/gguf_writer.ts";
 import type {
@@ -320,4 +322,16 @@ export function parseAdapter(bytes: Uint8Array): BigramAdapter {
         ? new Map(value.rows.map(([k, row]: [number, number[]]) => [k, Float64Array.from(row)]))
         : value,
   );
+}
+
+/** Writes a file atomically, as the real engine does: a write that fails leaves no file. */
+export function writeAtomically(path: string, bytes: Uint8Array): void {
+  const partial = partialPath(path);
+  try {
+    Deno.writeFileSync(partial, bytes);
+    Deno.renameSync(partial, path);
+  } catch (error) {
+    if (existsSync(partial)) Deno.removeSync(partial);
+    throw error;
+  }
 }

@@ -1,4 +1,10 @@
-/** Scores samples and trains on them. Each micro-batch is one submit, each call is one readback. */
+/**
+ * Scores samples and trains on them. Each micro-batch is one submit, each call is one readback. A call can be abandoned
+ * between micro-batches.
+ */
+
+import { setImmediate } from "node:timers";
+import { type Clock, systemClock } from "../../core/clock.ts";
 
 import { ServiceError } from "../../core/errors.ts";
 import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
@@ -24,6 +30,7 @@ import { checkSamples, type SampleLimits } from "./check_samples.ts";
 import { LossHead } from "./loss_head.ts";
 import { type Loss, lossOf } from "./losses.ts";
 import { type MicroBatch, microBatchRows, packSamples } from "./packing.ts";
+import { QueuedWork } from "./queued_work.ts";
 import { StepArrays, type StepViews } from "./step_arrays.ts";
 
 /** The sizes and types of a trainer. */
@@ -36,6 +43,16 @@ export interface TrainerOptions {
   gradient_checkpointing?: boolean;
   /** The type of the sampler's cache; keys and values are rounded to it in training too. f32 by default. */
   kv?: "f32" | "f16";
+  /** Times the device's work; absent: the system's. */
+  clock?: Clock;
+}
+
+/** A call's pass over its micro-batches. */
+interface Pass {
+  queued: QueuedWork;
+  signal: AbortSignal | undefined;
+  /** Records a micro-batch. @param first_target The place of its first target in the arrays of the call. */
+  record(batch: MicroBatch, first_target: number): void;
 }
 
 /** The size of the largest call. */
@@ -67,6 +84,8 @@ export class Trainer {
   readonly #norm_sq: Tensor;
   readonly #stats: Tensor;
   readonly #norm_partials: Tensor;
+  /** By kind of call, because they differ in the time of a row. */
+  readonly #queued: { score: QueuedWork; divergence: QueuedWork; step: QueuedWork };
   readonly allocator: Allocator;
   #arena: Arena | null = null;
   #arena_scope: Allocator | null = null;
@@ -79,6 +98,8 @@ export class Trainer {
     this.#norm_sq = allocator.create("optimizer", [1]);
     this.#stats = allocator.create("optimizer", [4], "u32");
     this.#norm_partials = allocator.create("optimizer", [MAX_PARTIALS]);
+    const queued = () => new QueuedWork(options.clock ?? systemClock);
+    this.#queued = { score: queued(), divergence: queued(), step: queued() };
   }
 
   /** Allocates for calls of up to this size, so that the calls themselves allocate nothing. */
@@ -92,20 +113,27 @@ export class Trainer {
    * The log-probabilities of the trained tokens by teacher forcing, in the order of each sample's mask.
    *
    * @param adapter Null for the base model.
-   * @throws {ServiceError} `config_invalid` for samples that are malformed or do not fit into a micro-batch.
+   * @param signal Abandons the call before its next micro-batch.
+   * @throws {ServiceError} `config_invalid` for samples that are malformed or do not fit into a micro-batch; the
+   * signal's reason.
    */
-  async score(adapter: DeviceAdapter | null, samples: readonly TrainingSample[]): Promise<Float32Array[]> {
+  async score(
+    adapter: DeviceAdapter | null,
+    samples: readonly TrainingSample[],
+    signal?: AbortSignal,
+  ): Promise<Float32Array[]> {
     const batches = this.#pack(samples, "score");
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
-    let first_target = 0;
-    for (const [i, batch] of batches.entries()) {
-      const hidden_states = this.#forward(arena, adapter, batch);
-      arena.head.score({ batch, hidden_states, arrays, first_target });
-      first_target += batch.targets.length;
-      if (i < batches.length - 1) this.model.recorder.submit();
-    }
-    const [logprobs] = await this.model.recorder.submitAndRead([arrays.logprob]);
+    const queued = this.#queued.score;
+    await this.#submitAllButLast(batches, {
+      ...{ queued, signal },
+      record: (batch, first_target) => {
+        const hidden_states = this.#forward(arena, adapter, batch);
+        arena.head.score({ batch, hidden_states, arrays, first_target });
+      },
+    });
+    const [logprobs] = await this.#readLast(queued, [arrays.logprob]);
     return bySample(batches, samples, new Float32Array(logprobs!));
   }
 
@@ -114,35 +142,43 @@ export class Trainer {
    * trained token, in the order of each sample's mask.
    *
    * @param policies Adapters of the same shape, or null for the base model.
+   * @param signal As {@link score}.
    * @throws {ServiceError} As {@link score}.
    */
   async divergence(
     { p, q }: { p: DeviceAdapter | null; q: DeviceAdapter | null },
     samples: readonly TrainingSample[],
+    signal?: AbortSignal,
   ): Promise<Float32Array[]> {
     const batches = this.#pack(samples, "compare policies on");
     if (batches.length === 0) return samples.map(() => new Float32Array(0));
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(p ?? q);
-    let first_target = 0;
-    for (const [i, batch] of batches.entries()) {
-      arena.head.hold({ batch, hidden_states: this.#forward(arena, p, batch), arrays, first_target });
-      arena.head.diverge({ batch, hidden_states: this.#forward(arena, q, batch), arrays, first_target });
-      first_target += batch.targets.length;
-      if (i < batches.length - 1) this.model.recorder.submit();
-    }
-    const [divergences] = await this.model.recorder.submitAndRead([arrays.divergence]);
+    const queued = this.#queued.divergence;
+    await this.#submitAllButLast(batches, {
+      ...{ queued, signal },
+      record: (batch, first_target) => {
+        arena.head.hold({ batch, hidden_states: this.#forward(arena, p, batch), arrays, first_target });
+        arena.head.diverge({ batch, hidden_states: this.#forward(arena, q, batch), arrays, first_target });
+      },
+    });
+    const [divergences] = await this.#readLast(queued, [arrays.divergence]);
     return bySample(batches, samples, new Float32Array(divergences!));
   }
 
   /**
-   * One AdamW step on the loss over all samples. A loss or gradient that is not finite changes nothing.
+   * One AdamW step on the loss over all samples. A loss or gradient that is not finite changes nothing, nor does a step
+   * that the signal abandons before its last micro-batch.
    *
    * @throws {ServiceError} As {@link score}; `config_invalid` also when no token is trained, or for a malformed pair.
    */
   async step(
     adapter: DeviceAdapter,
     samples: readonly TrainingSample[],
-    { loss: request, optimizer }: { loss: LossRequest; optimizer: OptimizerRequest },
+    { loss: request, optimizer, signal }: {
+      loss: LossRequest;
+      optimizer: OptimizerRequest;
+      signal?: AbortSignal | undefined;
+    },
   ): Promise<TrainStepResult> {
     const loss = lossOf(request, samples);
     const batches = this.#pack(samples, "train on", loss.recordTrajectories !== null);
@@ -152,14 +188,13 @@ export class Trainer {
     const { recorder } = this.model;
     const arrays = this.#arrays.prepare(batches, samples), arena = this.#prepareFor(adapter);
     for (const part of adapter.training.gradient.parts) fill(recorder, part, 0);
-    let first_target = 0;
-    for (const [i, batch] of batches.entries()) {
-      this.#learn(arena, adapter, batch, { arrays, first_target, loss });
-      first_target += batch.targets.length;
-      if (i < batches.length - 1) recorder.submit();
-    }
+    const queued = this.#queued.step;
+    await this.#submitAllButLast(batches, {
+      ...{ queued, signal },
+      record: (batch, first_target) => this.#learn(arena, adapter, batch, { arrays, first_target, loss }),
+    });
     this.#optimize(adapter, optimizer);
-    const read = await recorder.submitAndRead(this.#stepReads(arrays));
+    const read = await this.#readLast(queued, this.#stepReads(arrays));
     return this.#result(adapter, { batches, samples, read, loss });
   }
 
@@ -171,6 +206,35 @@ export class Trainer {
   free(): void {
     this.allocator.destroy();
     this.model.recorder.forgetAll();
+  }
+
+  /**
+   * Records all micro-batches, and submits all but the last. It waits for the device when the queue is long, and for
+   * messages to this thread at each one, so that the signal can abort.
+   */
+  async #submitAllButLast(batches: readonly MicroBatch[], { queued, signal, record }: Pass): Promise<void> {
+    const { recorder } = this.model;
+    let first_target = 0;
+    queued.begin();
+    for (const [i, batch] of batches.entries()) {
+      signal?.throwIfAborted();
+      record(batch, first_target);
+      first_target += batch.targets.length;
+      const is_long = queued.add(batch.ids.length);
+      if (i === batches.length - 1) return;
+      if (is_long) {
+        await recorder.submitAndWait();
+        queued.done();
+      } else recorder.submit();
+      if (signal) await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** Submits the rest of a call and reads its results. */
+  async #readLast(queued: QueuedWork, tensors: readonly Tensor[]): Promise<ArrayBuffer[]> {
+    const read = await this.model.recorder.submitAndRead(tensors);
+    queued.done();
+    return read;
   }
 
   /** The tensors that are read back after a step, in the order that {@link #result} expects. */

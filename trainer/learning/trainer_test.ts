@@ -1,4 +1,5 @@
 import { deepEqual, equal, notDeepEqual, ok, rejects } from "node:assert/strict";
+import { systemClock } from "../../core/clock.ts";
 import type { Gpu } from "../../kernels/device.ts";
 import { adamwReference, type AdamwState } from "../../kernels/adamw/adamw_reference.ts";
 import { expectClose, gpuTest } from "../../kernels/gpu_testing.ts";
@@ -236,4 +237,34 @@ gpuTest("samples without trained tokens score to nothing", async (gpu) => {
     equal(nothing!.length, 0);
     equal(scores!.length, 9);
   });
+});
+
+gpuTest("a call waits for the device as its queue demands, which changes no result", async (gpu) => {
+  const parts = await loadParts(gpu, "f16"), { allocator, model } = parts, { recorder } = model;
+  const samples = [0, 1, 2, 3].map((i) => sample(ids.slice(0, 200 + i), i));
+  const waits: number[] = [], losses: number[] = [];
+  const submitAndWait = recorder.submitAndWait.bind(recorder);
+  recorder.submitAndWait = () => (waits[waits.length - 1]!++, submitAndWait());
+  try {
+    // Whether a micro-batch takes no time, or more than the queue may have.
+    for (const ms of [0, 1e6]) {
+      let now = 0;
+      const clock = { ...systemClock, monotonic_ms: () => now += ms };
+      const trainer = new Trainer(allocator, model, { micro_batch_tokens: 256, loss_chunk_rows: 64, clock });
+      const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, LORA));
+      adapter.write(initialParameters(adapter.layout, 3));
+      for (let i = 0; i < 2; i++) {
+        waits.push(0);
+        const loss = { type: "sft", normalizer: 1 } as const;
+        const result = await trainer.step(adapter, samples, { loss, optimizer: OPTIMIZER });
+        equal(result.micro_batches, 4);
+        losses.push(result.loss);
+      }
+      trainer.free();
+    }
+  } finally {
+    parts.close();
+  }
+  deepEqual(waits, [1, 0, 3, 3], "the time of the first is unknown");
+  equal(new Set(losses).size, 1);
 });

@@ -38,13 +38,21 @@ export class EngineClient {
     this.#rpc = new RpcClient(port, (notice) => this.#take(notice as EngineNotice));
   }
 
-  /** Sends a request and waits for its answer. @throws {ServiceError} The engine's error, such as `device_lost`. */
+  /**
+   * Sends a request and waits for its answer.
+   *
+   * @param signal Aborts the request, if {@link EngineMethods} allows it. The call still waits for the engine.
+   * @throws {ServiceError} The engine's error, such as `device_lost`, or the signal's reason.
+   */
   call<M extends EngineMethod>(
     method: M,
     request: EngineMethods[M]["request"],
+    signal?: AbortSignal,
   ): Promise<EngineMethods[M]["answer"]> {
+    // The engine would begin before it gets the abort.
+    if (signal?.aborted) return Promise.reject(signal.reason);
     // TypeScript cannot infer that the request has the type of this method.
-    return this.#rpc.call(method, request as never) as Promise<EngineMethods[M]["answer"]>;
+    return this.#rpc.call(method, request as never, signal) as Promise<EngineMethods[M]["answer"]>;
   }
 
   /** A sequence number that this client has not used. */

@@ -65,6 +65,8 @@ export interface EngineDemand {
   targets: number;
   /** Whether divergences will be requested. */
   divergence: boolean;
+  /** Whether `adapter_keep` will be requested. */
+  keeps_state: boolean;
 }
 
 /** The facts of a loaded model. */
@@ -246,7 +248,11 @@ export interface EngineCounters {
   bytes: Record<string, number>;
 }
 
-/** All requests with their answers. Each client chooses its own sequence numbers. */
+/**
+ * All requests with their answers. Each client chooses its own sequence numbers. `score`, `divergence` and `train_step`
+ * can be aborted: they then end before their next micro-batch, with the reason, and have changed nothing. The others
+ * run to their end.
+ */
 export interface EngineMethods {
   probe: { request: DeviceRequest; answer: DeviceFacts };
   load: { request: LoadRequest; answer: ModelFacts };
@@ -262,6 +268,13 @@ export interface EngineMethods {
    * copies every bit. The moments and the step count stay. Open sequences of the adapter are a `conflict`.
    */
   adapter_interpolate: { request: { adapter: string; from: string; scale: number }; answer: AdapterFacts };
+  /** Copies the values, the moments and the step count into the machine's memory, in place of an earlier copy. */
+  adapter_keep: { request: { adapter: string }; answer: null };
+  /**
+   * Gives the adapter every bit of what `adapter_keep` copied, and its version. Without a copy, and with open sequences of
+   * the adapter, it is a `conflict`.
+   */
+  adapter_revert: { request: { adapter: string }; answer: AdapterFacts };
   /** Writes `adapter.gguf` and `optimizer.safetensors` to `directory`, with every bit of the values and the moments. */
   checkpoint_save: { request: { adapter: string; directory: string }; answer: null };
   checkpoint_load: { request: { adapter: string; directory: string }; answer: AdapterFacts };

@@ -68,6 +68,13 @@ export interface AgentGrpoOptions {
   observe?: ObserveUpdate;
 }
 
+/** Whether an update changes the policy more than once, so that it is discarded by restoring the policy. */
+export function keepsState(
+  { epochs_per_update, optimizer_steps_per_update, max_update_kl }: ResolvedAgent,
+): boolean {
+  return epochs_per_update * optimizer_steps_per_update > 1 || max_update_kl > 0;
+}
+
 /** Log-probabilities of an update's samples by {@link sampleKey}. */
 type Scores = Map<string, Float32Array>;
 
@@ -111,6 +118,8 @@ export class AgentGrpo implements Algorithm {
         ...await this.#trainMetrics(learned, train_seconds),
       };
     } catch (error) {
+      // An update that is discarded is made anew.
+      if (request.signal.aborted) throw error;
       // The update's own failure matters more than a failure to record it.
       await observe?.(update, groups, { metrics: rolloutMetrics(groups, rollout_seconds) }).catch(() => {});
       throw error;
@@ -156,15 +165,27 @@ export class AgentGrpo implements Algorithm {
     );
   }
 
-  /** Runs all optimiser steps of the update. */
+  /** Runs all optimiser steps of the update, or none: a discarded update leaves the policy as it was. */
   async #learn(groups: readonly Group[], request: UpdateRequest): Promise<Learned> {
-    const { epochs_per_update, optimizer_steps_per_update } = this.#settings;
+    const { engine, adapter } = this.#options;
+    if (!keepsState(this.#settings)) return await this.#learnSteps(groups, request);
+    await engine.call("adapter_keep", { adapter });
+    try {
+      return await this.#learnSteps(groups, request);
+    } catch (error) {
+      if (request.signal.aborted) await engine.call("adapter_revert", { adapter });
+      throw error;
+    }
+  }
+
+  async #learnSteps(groups: readonly Group[], request: UpdateRequest): Promise<Learned> {
+    const { epochs_per_update, optimizer_steps_per_update } = this.#settings, { signal } = request;
     const { seed } = this.#options.config.run;
     const full_batch = trainingSamples(groups, this.#settings);
     const learned = nothingLearned();
     if (full_batch.samples.length === 0) return learned;
-    const old = await this.#oldLogprobs(full_batch, groups, learned);
-    const reference = await this.#referenceLogprobs(full_batch);
+    const old = await this.#oldLogprobs(full_batch, { groups, learned, signal });
+    const reference = await this.#referenceLogprobs(full_batch, signal);
     if (old) learned.oversized = this.#oversized(full_batch, groups);
     await this.#bound?.begin();
     for (let epoch = 0; epoch < epochs_per_update; epoch++) {
@@ -182,17 +203,18 @@ export class AgentGrpo implements Algorithm {
           learned,
           learning_rate: request.learningRate(step),
           update: request.update,
+          signal,
         });
       }
     }
     if (this.#bound) {
-      const { kl, whole_kl, scale } = await this.#bound.apply(full_batch.samples);
+      const { kl, whole_kl, scale } = await this.#bound.apply(full_batch.samples, signal);
       learned.bound = { "kl/update": kl, "kl/update_whole": whole_kl, "optimizer/step_scale": scale };
     }
     return learned;
   }
 
-  async #step({ batch, groups, learned, learning_rate, update }: StepRequest): Promise<void> {
+  async #step({ batch, groups, learned, learning_rate, update, signal }: StepRequest): Promise<void> {
     const { engine, adapter, config } = this.#options;
     const { importance_sampling_level, clip_low, clip_high, kl_coefficient } = this.#settings;
     const loss: LossRequest = {
@@ -205,7 +227,7 @@ export class AgentGrpo implements Algorithm {
     };
     const optimizer = optimizerRequest(config.training, learning_rate);
     const { samples } = batch;
-    const result = await engine.call("train_step", { adapter, samples, loss, optimizer });
+    const result = await engine.call("train_step", { adapter, samples, loss, optimizer }, signal);
     refuseSkipped(result.skipped, update);
     if (learned.steps.length === 0 && Object.keys(learned.sampler).length === 0) {
       learned.sampler = samplerAgainst(batch, groups, result.samples.map(({ logprobs }) => logprobs));
@@ -229,25 +251,25 @@ export class AgentGrpo implements Algorithm {
   /** Log-probabilities of the old policy; null when the update has one step, because every ratio is then 1. */
   async #oldLogprobs(
     batch: TrainingBatch,
-    groups: readonly Group[],
-    learned: Learned,
+    { groups, learned, signal }: Pick<StepRequest, "groups" | "learned" | "signal">,
   ): Promise<Scores | null> {
     const { engine, adapter } = this.#options;
     if (this.#settings.old_logprobs === "sampler") {
       return scoresBySample(batch, samplerLogprobs(batch, groups));
     }
     if (this.steps_per_update === 1) return null;
-    const { logprobs } = await engine.call("score", { adapter, samples: batch.samples });
+    const { logprobs } = await engine.call("score", { adapter, samples: batch.samples }, signal);
     learned.sampler = samplerAgainst(batch, groups, logprobs);
     recordTrainerLogprobs(batch, groups, logprobs);
     return scoresBySample(batch, logprobs);
   }
 
-  async #referenceLogprobs(batch: TrainingBatch): Promise<Scores | null> {
+  async #referenceLogprobs(batch: TrainingBatch, signal: AbortSignal): Promise<Scores | null> {
     const { kl_coefficient, kl_reference } = this.#settings;
     if (kl_coefficient === 0) return null;
     const adapter = kl_reference === "init_adapter" ? REFERENCE : null;
-    const { logprobs } = await this.#options.engine.call("score", { adapter, samples: batch.samples });
+    const request = { adapter, samples: batch.samples };
+    const { logprobs } = await this.#options.engine.call("score", request, signal);
     return scoresBySample(batch, logprobs);
   }
 
@@ -304,6 +326,7 @@ interface StepRequest {
   learned: Learned;
   learning_rate: number;
   update: number;
+  signal: AbortSignal;
 }
 
 const sampleKey = ({ group, member, fragment }: TrainingBatch["places"][number]) =>

@@ -7,7 +7,7 @@ import { readScenarioData } from "../rollouts/scenario_data.ts";
 import { scenarioRows } from "../rollouts/scenario_rows.ts";
 import { verifyWarnings } from "../rollouts/verify_warnings.ts";
 import { updateObserver } from "../rollouts/update_observer.ts";
-import { AgentGrpo, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
+import { AgentGrpo, keepsState, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
 import { agentWarnings } from "./config_warnings.ts";
 import { measureAgentUpdate } from "./measure_agent_update.ts";
 
@@ -23,6 +23,7 @@ export const agentGrpo: AlgorithmDefinition = {
     return {
       targets: scenarios_per_update * group_size * tokenBudget(agent!),
       divergence: has_bound,
+      keeps_state: keepsState(agent!),
       // The bound keeps a copy of the policy from before each update.
       adapters: agentGrpo.adapters(config, "updates").length + Number(has_bound),
     };

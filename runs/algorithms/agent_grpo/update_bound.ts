@@ -63,12 +63,13 @@ export class UpdateBound {
    * Shortens the steps since {@link begin} if they exceed the bound.
    *
    * @param samples The update's training samples.
+   * @param signal Ends it at any of its attempts.
    */
-  async apply(samples: TrainingSample[]): Promise<BoundedUpdate> {
+  async apply(samples: TrainingSample[], signal: AbortSignal): Promise<BoundedUpdate> {
     const { engine, adapter, max_update_kl } = this.options;
     const measure = async () => {
       const request = { adapter, from: BEFORE_UPDATE, samples };
-      return meanOf((await engine.call("divergence", request)).divergences);
+      return meanOf((await engine.call("divergence", request, signal)).divergences);
     };
     const whole_kl = await measure();
     let kl = whole_kl, scale = 1;

@@ -58,7 +58,7 @@ async function bounded(max_update_kl: number, lie?: number) {
     await bound.begin();
     await client.call("train_step", { adapter: "policy", samples, loss, optimizer });
     const whole = await score(), whole_kl = await klFrom(`begun ${n}`);
-    const result = await bound.apply(samples);
+    const result = await bound.apply(samples, new AbortController().signal);
     return { begun, whole, whole_kl, after: await score(), kl: await klFrom(`begun ${n}`), result };
   };
   return { update, calls };

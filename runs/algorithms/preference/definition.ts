@@ -20,6 +20,7 @@ export const preference: AlgorithmDefinition = {
   training: (config) => ({
     targets: mostTargets(config, config.training.micro_batch_tokens),
     divergence: false,
+    keeps_state: false,
     adapters: preference.adapters(config, "updates").length,
   }),
   adapters({ preference, lora: { init_adapter: path } }) {

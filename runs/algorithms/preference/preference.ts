@@ -78,7 +78,7 @@ export class Preference implements Algorithm {
       ...{ update, examples_seen, signal, rows: pairs.length },
       prepare: async () => ({
         adapter,
-        samples: await this.#withReference(plain),
+        samples: await this.#withReference(plain, signal),
         loss: { type: "preference", ...this.#loss, rejected, normalizer: pairs.length },
         optimizer,
       }),
@@ -96,8 +96,8 @@ export class Preference implements Algorithm {
       signal.throwIfAborted();
       activity?.show({ phase: "evaluation", done: margins.length, total: pairs.length });
       const { samples: plain, ...members } = pairSamples(batch);
-      const samples = await this.#withReference(plain);
-      const { logprobs } = await engine.call("score", { adapter, samples });
+      const samples = await this.#withReference(plain, signal);
+      const { logprobs } = await engine.call("score", { adapter, samples }, signal);
       for (const [pair, { line }] of batch.entries()) {
         const { chosen, rejected } = completionsOf(pair, { samples, logprobs, ...members });
         const { loss, margin } = pairLoss(chosen, rejected, this.#loss);
@@ -122,11 +122,11 @@ export class Preference implements Algorithm {
   }
 
   /** Adds the initial policy's log-probabilities to samples when the loss compares with it. */
-  async #withReference(samples: TrainingSample[]): Promise<TrainingSample[]> {
+  async #withReference(samples: TrainingSample[], signal: AbortSignal): Promise<TrainingSample[]> {
     if (!needsReference(this.#loss.loss)) return samples;
     const { config, engine } = this.#options;
     const adapter = config.lora.init_adapter === undefined ? null : REFERENCE;
-    const { logprobs } = await engine.call("score", { adapter, samples });
+    const { logprobs } = await engine.call("score", { adapter, samples }, signal);
     return samples.map((sample, i) => ({ ...sample, reference_logprobs: placed(sample, logprobs[i]!) }));
   }
 }

@@ -18,6 +18,7 @@ export const sft: AlgorithmDefinition = {
   training: (config) => ({
     targets: mostTargets(config, config.training.ctx),
     divergence: false,
+    keeps_state: false,
     adapters: 0,
   }),
   adapters: () => [],

@@ -83,7 +83,8 @@ export class Sft implements Algorithm {
       signal.throwIfAborted();
       activity?.show({ phase: "evaluation", done, total: sequences.length });
       done += batch.length;
-      const { logprobs } = await engine.call("score", { adapter, samples: batch.map(trainingSample) });
+      const samples = batch.map(trainingSample);
+      const { logprobs } = await engine.call("score", { adapter, samples }, signal);
       for (const [i, { line, trained_tokens }] of batch.entries()) {
         const row = by_line[line] ??= { sum: 0, weight: 0 };
         row.sum -= logprobs[i]!.reduce((total, logprob) => total + logprob, 0);

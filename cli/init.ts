@@ -6,6 +6,7 @@ import { isJsonObject } from "../core/json.ts";
 import { BUILT_ALGORITHMS } from "../config/check/built.ts";
 import { ALGORITHM_KEYS, type AlgorithmName, STARTER_ALGORITHM } from "../config/algorithms.ts";
 import { type ConfigKey, type ConfigSection, describeConfig, describeKeys } from "../config/describe.ts";
+import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { isNotBuilt } from "../config/check/not_built.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import { isPresent, writeFileAtomic } from "../core/files.ts";
@@ -47,13 +48,20 @@ const OPTIONAL_TABLES: Readonly<Record<string, Record<string, unknown>>> = {
   },
 };
 
-/** Sections and keys that only other algorithms use. */
+/** Keys of types of environments that are not the starter's: they have no meaning beside its type. */
+function keysOfOtherEnvironments(algorithm: AlgorithmName): string[] {
+  const type = starterValues(algorithm)["agent.environment.type"];
+  const others = Object.entries(ENVIRONMENT_KINDS).filter(([name]) => name !== type);
+  return others.flatMap(([, { keys }]) => keys.map((key) => `agent.environment.${key}`));
+}
+
+/** Sections and keys that only other algorithms or environments use. */
 function keysOfOthers(algorithm: AlgorithmName): string[] {
   const { section, unused, not_in_starter } = ALGORITHM_KEYS[algorithm];
   const sections = Object.values(ALGORITHM_KEYS).map((other) => other.section).filter((other) =>
     other !== section
   );
-  return [...sections, ...Object.keys(unused), ...not_in_starter];
+  return [...sections, ...Object.keys(unused), ...not_in_starter, ...keysOfOtherEnvironments(algorithm)];
 }
 
 function isPart({ key, section }: ConfigKey, algorithm: AlgorithmName): boolean {
@@ -72,11 +80,17 @@ function tomlValue(value: unknown): string {
   return stringify({ v: value }).trim().slice("v = ".length);
 }
 
+/** A further line about a key. */
+function proseOf({ key }: ConfigKey): string[] {
+  if (key !== "agent.environment.type") return [];
+  return ["# Each type has keys of its own: docs/reference/configuration.md has those of the other types."];
+}
+
 function keyLines(key: ConfigKey, algorithm: AlgorithmName): string[] {
   const name = key.key.slice(key.section.length + 1);
   const values = starterValues(algorithm);
   if (Object.hasOwn(values, key.key)) {
-    return [`# ${key.description}`, `${name} = ${tomlValue(values[key.key])}`];
+    return [`# ${key.description}`, ...proseOf(key), `${name} = ${tomlValue(values[key.key])}`];
   }
   if (key.rule === undefined) return [`# ${key.description}`, `# ${name} = ${tomlValue(key.default)}`];
   const example = key.key === "training.lr" ? ALGORITHM_KEYS[algorithm].learning_rate : key.example;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { BUILT_ALGORITHMS } from "../config/check/built.ts";
 import { describeKeys } from "../config/describe.ts";
 import { parseRunConfig } from "../config/check/load.ts";
+import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { isNotBuilt } from "../config/check/not_built.ts";
 import { resolveLoaded } from "../config/check/resolve.ts";
 import { starterConfig } from "./init.ts";
@@ -69,6 +70,10 @@ Deno.test("the starters mention every key that this build has, except in tables 
   for (const { key, section } of describeKeys()) {
     // A list of tables has no entry to begin with, and a table that its reader must name has no name.
     if (isNotBuilt(key) || section.includes("[]") || section.includes("<")) continue;
+    // Keys that have no meaning beside the starter's type of environment.
+    const other_types = Object.entries(ENVIRONMENT_KINDS).filter(([type]) => type !== "local");
+    const of_others = other_types.flatMap(([, { keys }]) => keys.map((name) => `agent.environment.${name}`));
+    if (of_others.some((other) => key === other || key.startsWith(`${other}.`))) continue;
     // Only requests name entries of a catalogue.
     if (key === "agent.judge.id") continue;
     const name = key.slice(section.length + 1);

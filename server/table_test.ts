@@ -317,15 +317,15 @@ Deno.test("what a value must be is said at its place in JSON's words, in the for
     [{ targets: [] }, "/targets must not be empty"],
     [
       { targets: ["q_proj", "k_pro"] },
-      '/targets/1 must be "q_proj" or "k_proj", not "k_pro"; did you mean "k_proj"?',
+      '/targets/1 must be "q_proj" or "k_proj"; did you mean "k_proj"?',
     ],
     [{ tool: null }, "/tool must be an object, not null"],
     [{ tool: {} }, "/tool/name is missing"],
-    [{ tool: { name: "a", size: "b" } }, '/tool/size must be a number, not "b"'],
+    [{ tool: { name: "a", size: "b" } }, "/tool/size must be a number, not a string"],
     [{ tool: { type: "function" } }, "/tool/id is missing"],
-    [{ turn: { role: "usr" } }, '/turn/role must be "user", not "usr"; did you mean "user"?'],
+    [{ turn: { role: "usr" } }, '/turn/role must be "user"; did you mean "user"?'],
     [{ turn: { content: "" } }, "/turn/role is missing"],
-    [{ mode: "later" }, '/mode must be "boundary" or "now", not "later"'],
+    [{ mode: "later" }, '/mode must be "boundary" or "now"'],
     [{ count: 1.5 }, "/count must be an integer, not 1.5"],
     [{ names: ["a", ""] }, "/names/1 must not be empty"],
     [
@@ -335,7 +335,7 @@ Deno.test("what a value must be is said at its place in JSON's words, in the for
     ],
     [{ box: [] }, "/box must be an object, not a list"],
     [{ box: 1, own: 2 }, "/box must be an object, not 1", "/own is the operator's"],
-    [{ mode: "\u{1f600}".repeat(1e6) }, `/mode must be "boundary" or "now", not "${"\u{1f600}".repeat(19)}…`],
+    [{ mode: "\u{1f600}".repeat(1e6) }, '/mode must be "boundary" or "now"'],
   ];
   for (const [value, ...entries] of cases) {
     const { errors } = check({ schema, value, prefix: "" });

@@ -148,10 +148,10 @@ class VerifyCommand {
     return [...new Set(paths.flatMap((path) => this.#places.map((place) => posix.join(place, path))))];
   }
 
-  /** Whether the name of a file or folder occurs anywhere, in whatever case. */
+  /** Whether the name of a file or folder occurs, in whatever case, except as the value of a comparison (`= name`). */
   hints(name: string): boolean {
     const word = name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
-    const pattern = new RegExp(`(?<![\\p{L}\\p{N}_.~-])${word}(?![\\p{L}\\p{N}_~-])`, "iu");
+    const pattern = new RegExp(`(?<![\\p{L}\\p{N}_.~-]|=\\s+["']?)${word}(?![\\p{L}\\p{N}_~-])`, "iu");
     return this.command.some((argument) => pattern.test(argument));
   }
 

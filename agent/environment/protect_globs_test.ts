@@ -188,6 +188,9 @@ Deno.test("a verification that may rely on unprotected files has a gap", () => {
   const own = "its metadata.env.verify.protect matches no file of files";
   equal(gap(["a.py"], ["python3", "a.py"], { protect: ["test/**"] }), own);
   equal(gap(["a.py"], ["python3", "a.py"], { protect: ["test/**"], setup: ["mkdir test"] }), null);
+  // The name of a file that was to be found is a value.
+  equal(gap(["docs/map.log"], ["sh", "-c", "test \"$(cat 'answer.txt')\" = 'map.log'"]), null);
+  equal(gap(["ci/check.sh"], ["sh", "-c", "F=check.sh; sh c*/$F"]), odd("check.sh"));
   // Nothing to protect, or all of it is.
   equal(gap(["numbers.txt"], ["sh", "-c", 'test "$(cat sum.txt)" = 42']), null);
   equal(gap(["numbers.txt"], ["grep", "-q", "42", "sum.txt"]), null);

@@ -124,7 +124,7 @@ function headerHint(path: readonly (string | number)[], expected: string, value:
 }
 
 /** What a value must be, of a list of choices. */
-export function choiceText(values: readonly unknown[], value: unknown): string {
+function choiceText(values: readonly unknown[], value: unknown): string {
   return `must be ${values.map((choice) => JSON.stringify(choice)).join(" or ")}, not ${showValue(value)}`;
 }
 

@@ -1,7 +1,7 @@
 /** Converts schema errors in a request to entries of a problem document. */
 
 import { z } from "zod";
-import { choiceHint, choiceText, EXPECTED, showValue } from "../../config/check/issues.ts";
+import { choiceHint, EXPECTED, showValue } from "../../config/check/issues.ts";
 import { unwrap } from "../../config/describe.ts";
 import { nearestName } from "../../config/text/nearest.ts";
 import { MAX_LISTED_PROBLEMS, MAX_PROBLEM_CHARS } from "../../config/text/problems.ts";
@@ -98,11 +98,18 @@ function choicesOf(issue: z.core.$ZodIssue | z.core.$ZodRawIssue): readonly unkn
   return issue.code === "invalid_union" && "options" in issue ? issue.options as unknown[] : null;
 }
 
+function choiceText(choices: readonly unknown[], value: unknown): string {
+  const given = typeof value === "string" ? "" : `, not ${shownValue(value)}`;
+  return `must be ${choices.map((choice) => JSON.stringify(choice)).join(" or ")}${given}`;
+}
+
 /** The names of types in messages, as JSON has them. */
 const TYPES: Readonly<Record<string, string>> = { ...EXPECTED, object: "an object", record: "an object" };
 
+/** A value in a message. A text is not shown: a client may have put a key into the wrong field. */
 function shownValue(value: unknown): string {
   if (value === null) return "null";
+  if (typeof value === "string") return "a string";
   return typeof value === "object" && !Array.isArray(value) ? "an object" : showValue(value);
 }
 

@@ -227,8 +227,13 @@ async function entriesOf(
     return null;
   }
   const stop = () => {
-    // A search that the system blocks must not keep this process alive.
-    look.unref();
+    try {
+      // A search that the system blocks must not keep this process alive.
+      look.unref();
+    } catch {
+      // It has just ended, and its id may be another's.
+      return;
+    }
     killGroup(look.pid);
   };
   signal.addEventListener("abort", stop, { once: true });

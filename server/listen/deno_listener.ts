@@ -154,11 +154,11 @@ class Exchange {
 
 /** Listens with `Deno.serve`. @throws {Error} When the address cannot be bound. */
 export function listenDeno(options: ListenerOptions): Listener {
-  const { host: hostname, port, limits: { close_grace_ms } } = options;
-  const stop = new AbortController(), idle = Promise.withResolvers<void>();
+  const { host: hostname, port, clock, limits: { close_grace_ms } } = options;
+  const stop = new AbortController(), idle = Promise.withResolvers<false>();
   let open = 0, is_closing = false;
   const end = () => {
-    if (--open === 0 && is_closing) idle.resolve();
+    if (--open === 0 && is_closing) idle.resolve(false);
   };
   const server = Deno.serve({
     hostname,
@@ -178,14 +178,19 @@ export function listenDeno(options: ListenerOptions): Listener {
     host: server.addr.hostname,
     port: server.addr.port,
     async close() {
-      // Deno's own shutdown would wait for clients without a limit.
       is_closing = true;
-      if (open === 0) idle.resolve();
-      const timer = setTimeout(() => idle.resolve(), close_grace_ms);
-      await idle.promise;
-      clearTimeout(timer);
-      stop.abort();
-      await server.finished;
+      if (open === 0) idle.resolve(false);
+      const closed = new AbortController();
+      const late = clock.sleep(close_grace_ms, closed.signal).then(() => true, () => true);
+      if (await Promise.race([idle.promise, late])) {
+        stop.abort();
+        await server.finished;
+      } else {
+        // An answer counts as completed before its bytes are sent, and aborting would lose them. Deno cannot abort after
+        // a shutdown, so a client that takes too long keeps its connection until the process ends.
+        await Promise.race([server.shutdown(), late]);
+      }
+      closed.abort();
     },
   };
 }

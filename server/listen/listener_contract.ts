@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
 import type { RequestContext } from "../app.ts";
+import { CONNECTION_LIMITS } from "./listener.ts";
 import { BODY_TESTS } from "./listener_bodies_contract.ts";
 import { connect, type Listen, reader, sendRaw, withHandler, withRoutesOn } from "./listener_testing.ts";
 
@@ -193,18 +194,59 @@ const TESTS: Readonly<Record<string, Test>> = {
     });
   },
 
+  "the end waits until the answer to the last upload is sent": async (listen) => {
+    const started = Promise.withResolvers<void>();
+    const handle = async (request: Request) => {
+      started.resolve();
+      const text = await request.text();
+      return new Response(text, { headers: { "content-length": String(text.length) } });
+    };
+    await withHandler({ listen, handle }, async (address, _, listener) => {
+      using connection = await connect(address);
+      const write = (text: string) => connection.write(new TextEncoder().encode(text));
+      await write("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nwh");
+      await started.promise;
+      const closed = listener.close();
+      await write("ole");
+      await reader(connection)("\r\n\r\nwhole");
+      await closed;
+    });
+  },
+
+  "clients that stop sending delay the end by the grace time and no longer": async (listen) => {
+    for (const is_read of [true, false]) {
+      const started = Promise.withResolvers<void>(), clock = new ManualClock();
+      const handle = async (request: Request) => {
+        started.resolve();
+        if (is_read) await request.text();
+        return new Response("early");
+      };
+      await withHandler({ listen, handle, clock }, async (address, _, listener) => {
+        using connection = await connect(address);
+        const sent = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nwh";
+        await connection.write(new TextEncoder().encode(sent));
+        await (is_read ? started.promise : reader(connection)("early"));
+        const closed = listener.close();
+        await clock.advance(CONNECTION_LIMITS.close_grace_ms);
+        await closed;
+      });
+    }
+  },
+
   "connections that never finish do not delay the end": async (listen) => {
     const cancelled = Promise.withResolvers<void>();
     const body = () => new ReadableStream({ cancel: () => cancelled.resolve() });
     const handle = () => Promise.resolve(new Response(body()));
-    const limits = { close_grace_ms: 20 }, clock = new ManualClock();
-    await withHandler({ listen, handle, limits, clock }, async (address, _, listener) => {
+    const clock = new ManualClock();
+    await withHandler({ listen, handle, clock }, async (address, _, listener) => {
       using idle = await connect(address);
       await idle.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost:"));
       using streams = await connect(address);
       await streams.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
       await reader(streams)("\r\n\r\n");
-      await listener.close();
+      const closed = listener.close();
+      await clock.advance(CONNECTION_LIMITS.close_grace_ms);
+      await closed;
       await cancelled.promise;
     });
   },

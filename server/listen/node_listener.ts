@@ -58,9 +58,10 @@ export async function listenNode(options: ListenerOptions): Promise<Listener> {
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
-      const timer = setTimeout(() => server.closeAllConnections(), close_grace_ms);
+      const timer = new AbortController();
+      options.clock.sleep(close_grace_ms, timer.signal).then(() => server.closeAllConnections(), () => {});
       await closed;
-      clearTimeout(timer);
+      timer.abort();
     },
   };
 }

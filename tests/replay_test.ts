@@ -11,10 +11,9 @@ import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { expectReplayed, expectSame, train, trajectories } from "./replayed_run.ts";
 
-async function writeConfig(root: string): Promise<string> {
+/** A recorded run of the tiny agent. @param rest Keys of [agent], and further sections. */
+async function writeConfig(root: string, rest: string): Promise<string> {
   const path = join(root, "run.toml");
-  const scenarios = async (part: string) =>
-    JSON.stringify(await fixturePath(`models/tiny-agent/scenarios.${part}.jsonl`));
   await Deno.writeTextFile(
     path,
     `
@@ -27,13 +26,25 @@ path = ${JSON.stringify(await fixturePath("models/tiny-agent-f16.gguf"))}
 [training]
 ctx = 640
 lr = 3e-3
+[observe]
 [agent]
-scenarios = ${await scenarios("train")}
-updates = 2
 scenarios_per_update = 2
-group_size = 3
 max_new_tokens_per_turn = 48
 truncation = "min_reward"
+${rest}`,
+  );
+  return path;
+}
+
+/** A run of two updates whose tasks have a verification. */
+async function writeVerifiedConfig(root: string): Promise<string> {
+  const scenarios = async (part: string) =>
+    JSON.stringify(await fixturePath(`models/tiny-agent/scenarios.${part}.jsonl`));
+  return await writeConfig(
+    root,
+    `scenarios = ${await scenarios("train")}
+updates = 2
+group_size = 3
 [agent.environment]
 type = "local"
 allow_unsandboxed = true
@@ -43,10 +54,8 @@ data = ${await scenarios("heldout")}
 max_examples = 2
 [checkpoint]
 every_updates = 1
-[observe]
 `,
   );
-  return path;
 }
 
 /** Attempts and passes of every scenario by update, as the last checkpoint has them. */
@@ -68,7 +77,7 @@ const tokensOf = (lines: readonly unknown[]) =>
 
 gpuTest("a recorded run is replayed to the same bytes, and one update of it with another rate", async () => {
   await withFolder(async (root) => {
-    const config = await writeConfig(root);
+    const config = await writeVerifiedConfig(root);
     const recorded = await train(config);
     assert.equal(recorded.code, 0, recorded.error);
     const recording = join(root, "recorded/recordings");
@@ -116,33 +125,16 @@ gpuTest("a recorded run is replayed to the same bytes, and one update of it with
 });
 
 /** A run of one update whose tasks have no check of their own, with another world. */
-async function writeWorldConfig(root: string, world: string): Promise<string> {
-  const path = join(root, "run.toml");
+function writeWorldConfig(root: string, world: string): Promise<string> {
   const tasks = fileURLToPath(new URL("../examples/tiny_agent_reward_tasks.jsonl", import.meta.url));
-  await Deno.writeTextFile(
-    path,
-    `
-[run]
-algorithm = "agent_grpo"
-directory = "recorded"
-record = true
-[model]
-path = ${JSON.stringify(await fixturePath("models/tiny-agent-f16.gguf"))}
-[training]
-ctx = 640
-[agent]
-scenarios = ${JSON.stringify(tasks)}
+  return writeConfig(
+    root,
+    `scenarios = ${JSON.stringify(tasks)}
 updates = 1
-scenarios_per_update = 2
 group_size = 4
 max_turns = 3
-max_new_tokens_per_turn = 48
-truncation = "min_reward"
-${world}
-[observe]
-`,
+${world}`,
   );
-  return path;
 }
 
 gpuTest(

@@ -9,7 +9,7 @@ import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
 import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
-import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
+import { type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import { type ContainerOptions, probeImage, RunningContainer } from "./container/container.ts";
 import { ContainerSandbox } from "./container/container_sandbox.ts";
 import {
@@ -27,6 +27,7 @@ import { findEngine } from "./container_engine.ts";
 import { imageOf, requireImage } from "./container_image.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
 import { protectionOf } from "./protect_globs.ts";
+import { toolsetFactory } from "./toolset_factory.ts";
 import { gradeByVerification, UntouchedVerifications, type Verified } from "./verification.ts";
 import { NO_ENV, outcomeText } from "./verdict.ts";
 
@@ -91,16 +92,7 @@ export function containerEnvironments(options: ContainerEnvironmentOptions): Env
   );
   return {
     call_timeout_ms: section.limits.exec_timeout_secs * 1000 + CALL_EXTRA_MS,
-    grading_advice: "give it metadata.env.verify",
-    catalog: (scenario) => Promise.try(() => toolsetOf(scenario, tools)),
-    catalogs: () =>
-      Promise.try(() =>
-        offeredToolsets(tools).map((toolset) => ({
-          ...toolset,
-          is_default: toolset.name === tools.tools.default,
-        }))
-      ),
-    coverage: (scenario) => scenario.env?.verify ? "all" : "none",
+    ...toolsetFactory(tools),
     check: (signal) => checkEngine(options, signal),
     open: (scenario, { signal }) => open(scenario, signal, false),
     async close() {

@@ -11,12 +11,13 @@ import type { Scenario, ScenarioEnv } from "../../data/scenario.ts";
 import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
-import { offeredToolsets, type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
+import { type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
 import { findIsolation, type IsolationState } from "./bubblewrap.ts";
 import { LocalSandbox } from "./local_sandbox.ts";
 import { protectionOf } from "./protect_globs.ts";
 import { ProtectedFiles } from "./protected_files.ts";
+import { toolsetFactory } from "./toolset_factory.ts";
 import { gradeByVerification, UntouchedVerifications, type Verified } from "./verification.ts";
 import { NO_ENV, outcomeText } from "./verdict.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
@@ -90,17 +91,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
   const untouched: UntouchedVerifications = new UntouchedVerifications(open);
   return {
     call_timeout_ms: options.limits.exec_timeout_secs * 1000 + CALL_GRACE_MS,
-    grading_advice: "give it metadata.env.verify",
-    catalog: (scenario) => Promise.try(() => toolsetOf(scenario, options)),
-    catalogs: () =>
-      Promise.try(() =>
-        offeredToolsets(options).map((toolset) => ({
-          ...toolset,
-          is_default: toolset.name === options.tools.default,
-        }))
-      ),
-    // Tools of toolsets give no rewards, so without a verification there is no grade.
-    coverage: (scenario) => scenario.env?.verify ? "all" : "none",
+    ...toolsetFactory(options),
     open: (scenario, { signal }) => open(scenario, signal),
     close: () => untouched.close(),
   };

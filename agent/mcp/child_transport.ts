@@ -16,10 +16,10 @@ import type { Message, Notice, Transport } from "./transport.ts";
 export const END_GRACE_MS = 500;
 
 /** How long to wait for the last output of a server that has ended. */
-const DRAIN_TIMEOUT_MS = 500;
+export const DRAIN_TIMEOUT_MS = 500;
 
-/** The shown end of what a server writes to its standard error. */
-export const MAX_STDERR_CHARS = 2048;
+/** The shown end of what a server writes to its standard error. With how it ended it has room in a message's reason. */
+export const MAX_STDERR_CHARS = 800;
 
 /** The most characters of a line in a message. */
 export const MAX_QUOTED_CHARS = 80;
@@ -41,6 +41,7 @@ interface Running {
   home: string;
   input: WritableStreamDefaultWriter<Uint8Array>;
   stderr: OutputTail;
+  lines: LineReader;
   /** Resolves when its output has ended or was refused. */
   output: Promise<void>;
   ended: Promise<Deno.CommandStatus>;
@@ -94,6 +95,7 @@ export class ChildTransport implements Transport {
     const running: Running = {
       child,
       home,
+      lines,
       input: child.stdin.getWriter(),
       stderr: new OutputTail(child.stderr, MAX_STDERR_CHARS + MAX_WHOLE_KEY_CHARS),
       output: this.#read(lines).finally(() => lines.cancel()),
@@ -172,7 +174,7 @@ export class ChildTransport implements Transport {
     this.onclose?.();
   }
 
-  async #endProcess({ child, home, input, stderr, output, ended }: Running): Promise<void> {
+  async #endProcess({ child, home, lines, input, stderr, output, ended }: Running): Promise<void> {
     const { clock } = this.#options;
     input.close().catch(() => {});
     const by_itself = this.#refusal === null ? await this.#within(END_GRACE_MS, ended) : null;
@@ -184,7 +186,7 @@ export class ChildTransport implements Transport {
       // The next start looks for leftovers again.
     } finally {
       await this.#within(DRAIN_TIMEOUT_MS, Promise.all([output, stderr.done]));
-      await Promise.all([stderr.cancel(), input.abort().catch(() => {})]);
+      await Promise.all([lines.cancel(), stderr.cancel(), input.abort().catch(() => {})]);
       await removeFolder(home).catch(() => {});
     }
     const how = this.#refusal ?? (by_itself ? endingOf(status) : "closed its standard output");

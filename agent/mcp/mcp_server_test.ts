@@ -2,59 +2,35 @@ import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict
 import { MAX_SCHEMA_CHARS } from "../../core/argument_schema.ts";
 import { isDead } from "../../tests/process_state.ts";
 import { checkCall } from "../tools/toolset.ts";
-import { MAX_RESULT_CHARS } from "./call_result.ts";
-import { END_GRACE_MS, MAX_QUOTED_CHARS } from "./child_transport.ts";
-import { MAX_ANSWER_BYTES } from "./guarded_fetch.ts";
+import { END_GRACE_MS } from "./child_transport.ts";
 import { MAX_FAILURES, MAX_REASON_CHARS, RESTART_DELAY_MS } from "./mcp_server.ts";
-import {
-  CALL_TIMEOUT_MS,
-  callOnce,
-  never,
-  type TestHost,
-  testHost,
-  type TestHostOptions,
-} from "./mcp_testing.ts";
+import { CALL_TIMEOUT_MS, callOnce, hosted, never, strict, testHost } from "./mcp_testing.ts";
 import { MAX_DESCRIPTION_CHARS, offeredTools } from "./offered_tools.ts";
 import { MAX_LIST_PAGES, MAX_LISTED_TOOLS } from "./sdk.ts";
 import { START_TIMEOUT_MS } from "./session.ts";
 
-const strict = { sanitizeOps: true, sanitizeResources: true };
-
 const SERVER = 'the MCP server "odd"';
 
-/** A test with a host whose server's process must be gone at its end. */
-function hosted(
-  name: string,
-  options: TestHostOptions,
-  body: (tested: TestHost & { pid: string }) => Promise<void>,
-) {
-  Deno.test(name, strict, async () => {
-    await using tested = testHost(options);
-    await tested.host.list(never);
-    const pid = (await callOnce(tested.host, "pid"))!;
-    ok(!await isDead(pid));
-    await body({ ...tested, pid });
-    await tested.host.close();
-    ok(await isDead(pid), "the server is gone");
-  });
-}
+hosted(
+  "a server lists its tools by name, and answers calls with text",
+  { isDead },
+  async ({ host, messages }) => {
+    const names = (await host.list(never)).map(({ name }) => name);
+    deepEqual(names, names.toSorted());
+    const [count] = (await host.list(never)).filter(({ name }) => name === "count");
+    deepEqual(count, { name: "count", description: "", parameters: { type: "object" } });
+    equal(await callOnce(host, "say"), "said");
+    equal(await callOnce(host, "refuse"), "error: no such page");
+    equal(
+      await callOnce(host, "picture"),
+      "before\n[image: image/png]\ninside\n[resource: file:///b.txt]",
+    );
+    equal(await callOnce(host, "structured"), '{"answer":42}');
+    deepEqual(messages, []);
+  },
+);
 
-hosted("a server lists its tools by name, and answers calls with text", {}, async ({ host, messages }) => {
-  const names = (await host.list(never)).map(({ name }) => name);
-  deepEqual(names, names.toSorted());
-  const [count] = (await host.list(never)).filter(({ name }) => name === "count");
-  deepEqual(count, { name: "count", description: "", parameters: { type: "object" } });
-  equal(await callOnce(host, "say"), "said");
-  equal(await callOnce(host, "refuse"), "error: no such page");
-  equal(
-    await callOnce(host, "picture"),
-    "before\n[image: image/png]\ninside\n[resource: file:///b.txt]",
-  );
-  equal(await callOnce(host, "structured"), '{"answer":42}');
-  deepEqual(messages, []);
-});
-
-hosted("attempts share the session of a stateless server", {}, async ({ host, pid }) => {
+hosted("attempts share the session of a stateless server", { isDead }, async ({ host, pid }) => {
   deepEqual([await callOnce(host, "count"), await callOnce(host, "count")], ["1", "2"]);
   equal(await callOnce(host, "pid"), pid);
 });
@@ -201,7 +177,7 @@ Deno.test("a server that does not shake hands is given up after the time limit",
 
 hosted(
   "a crash in a call fails the call, and the server is started again",
-  {},
+  { isDead },
   async ({ host, pid, clock }) => {
     await rejects(callOnce(host, "crash"), {
       code: "tool_failed",
@@ -215,7 +191,7 @@ hosted(
 
 hosted(
   "a crash fails each call that waits, once, and is one failure of the server",
-  {},
+  { isDead },
   async ({ host, pid, clock }) => {
     const attempts = await Promise.all(Array.from({ length: 16 }, () => host.open(never)));
     const ended = await Promise.allSettled(attempts.map((attempt, i) => {
@@ -271,79 +247,53 @@ Deno.test("a crash costs only the attempt whose session it was", strict, async (
   equal((await second!.call(call("say"), never)).result, "said");
 });
 
-hosted("a server that hangs is started again once nobody waits for it", {}, async ({ host, pid, clock }) => {
-  const stop = new AbortController(), attempt = await host.open(never);
-  const hanging = attempt.call({ id: "c", name: "hang", arguments: {} }, stop.signal);
-  stop.abort(new Error("too late"));
-  await rejects(hanging, { code: "tool_failed", message: `Cannot call "hang" of ${SERVER}: too late` });
-  const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
-  ok(later !== pid && await isDead(pid));
-});
+hosted(
+  "a server that hangs is started again once nobody waits for it",
+  { isDead },
+  async ({ host, pid, clock }) => {
+    const stop = new AbortController(), attempt = await host.open(never);
+    const hanging = attempt.call({ id: "c", name: "hang", arguments: {} }, stop.signal);
+    stop.abort(new Error("too late"));
+    await rejects(hanging, { code: "tool_failed", message: `Cannot call "hang" of ${SERVER}: too late` });
+    const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
+    ok(later !== pid && await isDead(pid));
+  },
+);
 
-hosted("a call ends at its time limit, and the server is started again", {}, async ({ host, pid, clock }) => {
-  const hanging = rejects(callOnce(host, "hang"), {
-    code: "tool_failed",
-    message: `Cannot call "hang" of ${SERVER}: it gave no answer within ${CALL_TIMEOUT_MS / 1000} s`,
-    details: { transient: true },
-  });
-  await clock.wake(CALL_TIMEOUT_MS);
-  await hanging;
-  const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
-  ok(later !== pid && await isDead(pid));
-});
-
-for (const [name, how] of Object.entries({ flood: "on one line", flood_lines: "without an answer" })) {
-  hosted(`a flood is cut: ${name}`, {}, async ({ host, pid }) => {
-    await rejects(callOnce(host, name), {
+hosted(
+  "a call ends at its time limit, and the server is started again",
+  { isDead },
+  async ({ host, pid, clock }) => {
+    const hanging = rejects(callOnce(host, "hang"), {
       code: "tool_failed",
-      message:
-        `Cannot call "${name}" of ${SERVER}: it was ended because it wrote more than ${MAX_ANSWER_BYTES} ` +
-        `bytes ${how}`,
+      message: `Cannot call "hang" of ${SERVER}: it gave no answer within ${CALL_TIMEOUT_MS / 1000} s`,
+      details: { transient: true },
     });
-    ok(await isDead(pid));
-  });
-}
+    await clock.wake(CALL_TIMEOUT_MS);
+    await hanging;
+    const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
+    ok(later !== pid && await isDead(pid));
+  },
+);
 
-hosted("a huge result is cut with a mark", {}, async ({ host }) => {
-  const result = (await callOnce(host, "huge"))!;
-  const mark = `\n[${50_000_000 - MAX_RESULT_CHARS} characters left out]`;
-  equal(result, "x".repeat(MAX_RESULT_CHARS) + mark);
-});
+hosted(
+  "a change of the tools is reported, and the run keeps its own",
+  { isDead },
+  async ({ host, messages }) => {
+    equal(await callOnce(host, "change_list"), "changed");
+    equal(await callOnce(host, "say"), "said");
+    deepEqual(messages, [`${SERVER}: it changed its tools; the run keeps those that it began with`]);
+  },
+);
 
-hosted("lines that are no messages are reported once", { mode: "noise" }, async ({ host, messages }) => {
-  equal(await callOnce(host, "say"), "said");
-  deepEqual(messages, [
-    `${SERVER}: it wrote "starting up" to its standard output, which is no message; ` +
-    "further such lines are ignored silently",
-  ]);
-});
-
-hosted("of a line that is no message the start is quoted", { mode: "long_noise" }, ({ messages }) => {
-  match(messages[0]!, RegExp(`it wrote "n{${MAX_QUOTED_CHARS}}" to its standard output`));
-  return Promise.resolve();
-});
-
-hosted("answers that were not asked for change nothing", {}, async ({ host, messages }) => {
-  equal(await callOnce(host, "wrong_id"), "right");
-  equal(await callOnce(host, "twice"), "once");
-  equal(await callOnce(host, "say"), "said");
-  deepEqual(messages, [`${SERVER}: it answered the request 9999, which is not open`]);
-});
-
-hosted("a change of the tools is reported, and the run keeps its own", {}, async ({ host, messages }) => {
-  equal(await callOnce(host, "change_list"), "changed");
-  equal(await callOnce(host, "say"), "said");
-  deepEqual(messages, [`${SERVER}: it changed its tools; the run keeps those that it began with`]);
-});
-
-hosted("an answer that is none of the protocol fails its call", {}, async ({ host }) => {
+hosted("an answer that is none of the protocol fails its call", { isDead }, async ({ host }) => {
   await rejects(callOnce(host, "not_mcp"), {
     code: "tool_failed",
     message: /^Cannot call "not_mcp" of the MCP/,
   });
 });
 
-hosted("an answer that is nested too deep fails its call", {}, async ({ host }) => {
+hosted("an answer that is nested too deep fails its call", { isDead }, async ({ host }) => {
   await rejects(callOnce(host, "deep"), { message: /: its answer is nested more than 64 levels deep$/ });
 });
 

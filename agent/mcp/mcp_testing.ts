@@ -1,5 +1,6 @@
 /** Hosts of servers for tests. */
 
+import { ok } from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { expandMcpServer } from "../../config/check/mcp_config.ts";
 import type { Clock } from "../../core/clock.ts";
@@ -66,6 +67,27 @@ export function testHost(options: TestHostOptions = {}): TestHost {
     workspaces: options.workspaces,
   });
   return { host, messages, clock: manual, [Symbol.asyncDispose]: () => host.close() };
+}
+
+/** Options of a test that must leave nothing open. */
+export const strict = { sanitizeOps: true, sanitizeResources: true };
+
+/** Defines a test with a host whose server's process must be gone at its end. */
+export function hosted(
+  name: string,
+  options: TestHostOptions & { isDead: (pid: string) => Promise<boolean> },
+  body: (tested: TestHost & { pid: string }) => Promise<void>,
+) {
+  const { isDead } = options;
+  Deno.test(name, strict, async () => {
+    await using tested = testHost(options);
+    await tested.host.list(never);
+    const pid = (await callOnce(tested.host, "pid"))!;
+    ok(!await isDead(pid));
+    await body({ ...tested, pid });
+    await tested.host.close();
+    ok(await isDead(pid), "the server is gone");
+  });
 }
 
 /** Calls a tool of a new attempt, and returns the text for the model. */

@@ -79,6 +79,22 @@ const TOOLS: Record<string, () => object | null> = {
       new Deno.Command(program, { args, stdin: "null", stdout: "null", stderr: "null" }).spawn().pid;
     return text(`${start("sleep", "1000")} ${start("setsid", "sleep", "1000")}`);
   },
+  /** It has another HOME, folder and session, and holds the output. */
+  leave_hidden: () =>
+    text(String(
+      new Deno.Command("/bin/sleep", {
+        ...{ args: ["1000"], cwd: "/", clearEnv: true, detached: true },
+        ...{ stdin: "null", stdout: "inherit", stderr: "inherit" },
+      }).spawn().pid,
+    )),
+  crash_at_length: () => {
+    Deno.stderr.writeSync(encoder.encode(`${"e".repeat(2000)} last`));
+    Deno.exit(7);
+  },
+  big_id: () => {
+    send({ id: "x".repeat(200), result: text("for nobody") });
+    return text("right");
+  },
   wrong_id: () => {
     send({ id: 9999, result: text("for nobody") });
     return text("right");
@@ -107,7 +123,7 @@ const TOOLS: Record<string, () => object | null> = {
   /** Answered as a refusal. */
   leak_refusal: () => null,
   leak_crash: () => {
-    const said = encoder.encode("x".repeat(10) + KEY + "x".repeat(2030)), cut = 30;
+    const said = encoder.encode("x".repeat(10) + KEY + "x".repeat(782)), cut = 30;
     Deno.stderr.writeSync(said.subarray(0, cut));
     Deno.stderr.writeSync(said.subarray(cut));
     Deno.exit(3);

@@ -1,6 +1,7 @@
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
 import { MAX_ANSWER_BYTES } from "./guarded_fetch.ts";
 import { RESTART_DELAY_MS } from "./mcp_server.ts";
+import { STREAM_RETRIES } from "./sdk.ts";
 import { LEAVE_TIMEOUT_MS } from "./session.ts";
 import { callOnce, never, testHost, type TestHostOptions } from "./mcp_testing.ts";
 
@@ -192,6 +193,18 @@ remote("a stream with an id is continued behind its last event", (id, request) =
   equal(result, "late");
 });
 let lost = -1;
+
+remote("a stream that cannot be opened again after STREAM_RETRIES tries fails its call", (id) => {
+  return id >= 0 ? stream(`id: e1\ndata:\n\n${half(id)}`) : new Response(null, { status: 503 });
+}, async ({ host, clock, served }) => {
+  const failing = rejects(callOnce(host, "act"), {
+    code: "tool_failed",
+    message: `Cannot call "act" of ${SERVER}: its stream of answers ended without the answer`,
+  });
+  for (let retry = 0; retry < STREAM_RETRIES; retry++) await clock.wake(1000 * 2 ** retry);
+  await failing;
+  equal(served.seen.filter((method) => method === "GET").length, STREAM_RETRIES);
+});
 
 remote("a line that is no message is left out of a stream", (id) => {
   const answer = JSON.stringify({ jsonrpc: "2.0", ...resultOf(id, "ok") });

@@ -15,8 +15,8 @@ export const MAX_LIST_PAGES = 64;
 /** The most tools of a server. */
 export const MAX_LISTED_TOOLS = 1024;
 
-/** How often a stream of answers that broke is opened again before its request fails. */
-const STREAM_RETRIES = 2;
+/** How often opening a stream of answers again, after it broke, may fail in a row before its request does. */
+export const STREAM_RETRIES = 2;
 
 /** The client's own limit of a request, which is none: this program's clock limits requests. */
 const NO_LIMIT_MS = 2 ** 31 - 1;

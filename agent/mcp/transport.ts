@@ -31,7 +31,7 @@ export type Notice = (about: Misstep, text: string) => void;
 export const LOST = "svc: the answer was lost";
 
 /** The most characters of an answer's id in a message. */
-const MAX_QUOTED_CHARS = 100;
+export const MAX_ID_CHARS = 100;
 
 const isId = (id: unknown) => typeof id === "number" || typeof id === "string";
 
@@ -97,7 +97,7 @@ export class GuardedTransport implements Transport {
     const { id, method } = message;
     if (typeof method === "string") return this.#pass(message);
     if (!this.#open.delete(id)) {
-      const which = redactedHead(String(JSON.stringify(id)), MAX_QUOTED_CHARS, this.#redact);
+      const which = redactedHead(String(JSON.stringify(id)), MAX_ID_CHARS, this.#redact);
       return this.#notice("answers", `it answered the request ${which}, which is not open`);
     }
     this.#answers++;

@@ -11,7 +11,7 @@ import type { Group } from "../trajectory/group.ts";
 import { httpEnvironments } from "./http.ts";
 import { MAX_ANSWER_BYTES } from "./http_exchange.ts";
 import { fakeServer, type GotRequest, hang, mcpTools, type ServerRoute } from "./http_server_fake.ts";
-import { MAX_SENDS, QUOTED_CHARS, RESEND_DELAY_MS } from "./http_server.ts";
+import { MAX_SENDS, QUOTED_CHARS, QUOTED_TYPE_CHARS, RESEND_DELAY_MS } from "./http_server.ts";
 
 /** A clock that stands still, except for the waits between repeated requests, which it notes. */
 class ResendClock extends ManualClock {
@@ -121,6 +121,11 @@ const FAILURES: readonly Broken[] = [
     what: "HTML",
     answer: () => new Response("<html>", { headers: { "content-type": "text/html" } }),
     says: /with the Content-Type "text\/html", not application\/json$/,
+  },
+  {
+    what: "a long Content-Type",
+    answer: () => new Response("", { headers: { "content-type": "x".repeat(QUOTED_TYPE_CHARS + 1) } }),
+    says: RegExp(`with the Content-Type "x{${QUOTED_TYPE_CHARS}}", not application/json$`),
   },
   {
     what: "wrong types",

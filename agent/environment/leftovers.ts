@@ -6,13 +6,13 @@ import { killGroup } from "./program.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** A process can fork while others are killed, so the search repeats up to this often. */
-const MAX_SWEEPS = 10;
+export const MAX_SWEEPS = 10;
 
 /**
  * A process has no environment for a moment while it replaces its program (`exec`), so a search that finds none but sees
  * such a process is repeated up to this often. One that replaces it again and again is in that moment at 7 % of the looks.
  */
-const MAX_UNSURE_LOOKS = 10;
+export const MAX_UNSURE_LOOKS = 10;
 
 /** Threads of the kernel, and processes that had neither HOME nor PATH in that many looks. They are not waited for. */
 const without_variables = new Set<number>();
@@ -72,26 +72,36 @@ const NOWHERE: Signs = { variable: "nowhere$", folder: "nowhere" };
 
 async function killAll(signs: Signs, options: LeftoverOptions): Promise<number> {
   if (Deno.build.os !== "linux") return 0;
+  return await within(options, (look) => sweep(() => look(signs), kill));
+}
+
+/**
+ * Looks and kills until nothing is found, at most {@link MAX_SWEEPS} times and {@link MAX_UNSURE_LOOKS} times in doubt.
+ *
+ * @returns The number of killed processes.
+ */
+export async function sweep(
+  look: () => Promise<Looked | null>,
+  kill: (pid: number) => void,
+): Promise<number> {
   const killed = new Set<number>();
-  await within(options, async (look) => {
-    let sweeps = 0, unsure_looks = 0, always: readonly number[] | null = null;
-    while (sweeps < MAX_SWEEPS) {
-      const { found, unsure } = await look(signs) ?? { found: [], unsure: [] };
-      if (found.length > 0) {
-        sweeps++;
-        for (const pid of found) {
-          killed.add(pid);
-          kill(pid);
-        }
-        continue;
+  let sweeps = 0, unsure_looks = 0, always: readonly number[] | null = null;
+  while (sweeps < MAX_SWEEPS) {
+    const { found, unsure } = await look() ?? { found: [], unsure: [] };
+    if (found.length > 0) {
+      sweeps++;
+      for (const pid of found) {
+        killed.add(pid);
+        kill(pid);
       }
-      if (unsure.length === 0) break;
-      always = (always ?? unsure).filter((pid) => unsure.includes(pid));
-      if (++unsure_looks < MAX_UNSURE_LOOKS) continue;
-      for (const pid of always) without_variables.add(pid);
-      break;
+      continue;
     }
-  });
+    if (unsure.length === 0) break;
+    always = (always ?? unsure).filter((pid) => unsure.includes(pid));
+    if (++unsure_looks < MAX_UNSURE_LOOKS) continue;
+    for (const pid of always) without_variables.add(pid);
+    break;
+  }
   return killed.size;
 }
 
@@ -113,7 +123,8 @@ function literallyInGlob(text: string): string {
   return text.replace(/[\\*?[\]]/g, "\\$&");
 }
 
-interface Looked {
+/** What a look at the processes shows. */
+export interface Looked {
   /** Processes with one of the signs. */
   found: number[];
   /** Processes that had neither HOME nor PATH when they were looked at, without {@link without_variables}. */

@@ -5,7 +5,15 @@ import { ManualClock, WakingClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { isDead } from "../../tests/process_state.ts";
 import { DRAIN_TIMEOUT_MS, runCommand, SHORT_COMMAND_MS } from "./command.ts";
-import { canFindLeftovers, killLeftovers, killProcessesOf, LOOK_TIMEOUT_MS } from "./leftovers.ts";
+import {
+  canFindLeftovers,
+  killLeftovers,
+  killProcessesOf,
+  LOOK_TIMEOUT_MS,
+  MAX_SWEEPS,
+  MAX_UNSURE_LOOKS,
+  sweep,
+} from "./leftovers.ts";
 
 const LINUX = Deno.build.os === "linux";
 const skipped = LINUX ? "" : " (skipped: needs Linux)";
@@ -248,6 +256,32 @@ Deno.test({
       bare.kill("SIGKILL");
       equal((await bare.status).signal, "SIGKILL");
     }),
+});
+
+/** Looks that find processes, whose ids no real process has; returns how many there were, and what was killed. */
+async function looksOf(found: number, unsure: number): Promise<{ looks: number; killed: number[] }> {
+  const killed: number[] = [];
+  let looks = 0;
+  const look = () => {
+    const pid = 2 ** 30 + looks;
+    return Promise.resolve({
+      found: looks < found ? [pid] : [],
+      unsure: looks++ < found + unsure ? [pid] : [],
+    });
+  };
+  equal(await sweep(look, (pid) => killed.push(pid)), killed.length);
+  return { looks, killed };
+}
+
+Deno.test("a search that finds processes is repeated until it finds none, up to MAX_SWEEPS times", async () => {
+  deepEqual(await looksOf(2, 0), { looks: 3, killed: [2 ** 30, 2 ** 30 + 1] });
+  const { looks, killed } = await looksOf(Infinity, 0);
+  deepEqual([looks, killed.length], [MAX_SWEEPS, MAX_SWEEPS]);
+});
+
+Deno.test("a search in doubt is repeated up to MAX_UNSURE_LOOKS times", async () => {
+  deepEqual(await looksOf(0, 3), { looks: 4, killed: [] });
+  deepEqual(await looksOf(1, Infinity), { looks: 1 + MAX_UNSURE_LOOKS, killed: [2 ** 30] });
 });
 
 Deno.test({

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { withFolder } from "../../tests/folder.ts";
-import { JudgeCache } from "./judge_cache.ts";
+import { JudgeCache, MAX_LINE_BYTES } from "./judge_cache.ts";
 
 const key = (n: number) => n.toString(16).padStart(64, "0");
 
@@ -61,6 +61,18 @@ Deno.test("damaged and foreign lines are passed over, and of two with one key th
     const cache = await opened(path);
     assert.deepEqual([await cache.get(key(1)), await cache.get(key(2))], [null, 2]);
     assert.equal((await cache.get(key(3)) as string).length, 500_000);
+    cache.close();
+  }));
+
+Deno.test("a line has at most MAX_LINE_BYTES", () =>
+  withFolder(async (root) => {
+    const path = join(root, "judgements.jsonl"), head = (n: number) => `{"key":"${key(n)}","value":"`;
+    const line = (n: number, bytes: number) => `${head(n).padEnd(bytes - 2, "x")}"}\n`;
+    await Deno.writeTextFile(path, line(1, MAX_LINE_BYTES) + line(2, MAX_LINE_BYTES + 1) + line(3, 200));
+    const cache = await opened(path);
+    assert.equal((await cache.get(key(1)) as string).length, MAX_LINE_BYTES - head(1).length - 2);
+    assert.equal(await cache.get(key(2)), null);
+    assert.ok(await cache.get(key(3)));
     cache.close();
   }));
 

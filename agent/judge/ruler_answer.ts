@@ -8,13 +8,13 @@ import { fittedText } from "./fitted_text.ts";
 export const MAX_EXPLANATION_CHARS = 2000;
 
 /** The most problems of an answer that are named. */
-const MAX_PROBLEMS = 8;
+export const MAX_PROBLEMS = 8;
 
 /** The most characters of a judge's own text in a message. */
-const MAX_QUOTED_CHARS = 40;
+export const MAX_QUOTED_CHARS = 40;
 
 /** The most places in a text where an object may begin. */
-const MAX_STARTS = 100;
+export const MAX_STARTS = 100;
 
 /** The longest text in which an answer is looked for. */
 export const MAX_ANSWER_CHARS = 200_000;

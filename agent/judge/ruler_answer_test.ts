@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { MAX_ANSWER_CHARS, MAX_EXPLANATION_CHARS, readAnswer } from "./ruler_answer.ts";
+import {
+  MAX_ANSWER_CHARS,
+  MAX_EXPLANATION_CHARS,
+  MAX_PROBLEMS,
+  MAX_QUOTED_CHARS,
+  MAX_STARTS,
+  readAnswer,
+} from "./ruler_answer.ts";
 
 const entry = (trajectory_id: unknown, score: unknown, explanation: unknown = "because") => ({
   trajectory_id,
@@ -77,9 +84,12 @@ for (const [text, problems] of WRONG) {
   Deno.test(`an answer is refused: ${problems.slice(0, 70)}`, () => assert.equal(scoresOf(text), problems));
 }
 
-Deno.test("so many problems are named at most", () => {
+Deno.test("MAX_PROBLEMS problems are named, with MAX_QUOTED_CHARS of what the judge wrote", () => {
   const many = answer(...Array.from({ length: 100 }, () => entry("x", 0)));
-  assert.equal(String(scoresOf(many)).split("; ").length, 8);
+  assert.equal(String(scoresOf(many)).split("; ").length, MAX_PROBLEMS);
+  const named = (chars: number) => String(scoresOf(answer(entry("x".repeat(chars), 0))));
+  assert.ok(named(MAX_QUOTED_CHARS).includes(`"${"x".repeat(MAX_QUOTED_CHARS)}";`));
+  assert.ok(named(MAX_QUOTED_CHARS + 1).includes(`"${"x".repeat(MAX_QUOTED_CHARS)}…";`));
 });
 
 Deno.test("an explanation is shortened, and may be missing", () => {
@@ -90,6 +100,12 @@ Deno.test("an explanation is shortened, and may be missing", () => {
   assert.ok("scores" in read);
   assert.equal(read.scores.get("1")!.explanation.length, MAX_EXPLANATION_CHARS);
   assert.equal(read.scores.get("2")!.explanation, "");
+});
+
+Deno.test("an answer is looked for at MAX_STARTS braces", () => {
+  const behind = (braces: number) => "{ ".repeat(braces) + answer(entry("1", 0), entry("2", 1));
+  assert.deepEqual(scoresOf(behind(MAX_STARTS - 1)), [0, 1]);
+  assert.equal(scoresOf(behind(MAX_STARTS)), 'there is no JSON object with "scores"');
 });
 
 Deno.test("an answer of nothing but braces is read in bounded time", () => {

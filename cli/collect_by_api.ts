@@ -10,6 +10,7 @@ import { MAX_REQUESTS_AT_ONCE } from "../core/chat_api/chat_client.ts";
 import { type Clock, systemClock } from "../core/clock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { readScenarios, type Scenario } from "../data/scenario.ts";
+import { verifyWarnings } from "../runs/algorithms/verify_warnings.ts";
 import type { CollectedGroup, CollectOptions } from "./context.ts";
 import { passMessages } from "./interruptible.ts";
 import { hostedModel } from "./hosted_model.ts";
@@ -24,13 +25,14 @@ const DOING = "collect with --api";
  * when the model does not answer.
  */
 export async function* collectByApi(
-  { loaded, k, limit, signal, ended, tell }: CollectOptions,
+  { loaded, k, limit, signal, ended, warn, tell }: CollectOptions,
   clock: Clock = systemClock,
 ): AsyncGenerator<CollectedGroup, void> {
   const config = resolvePaths(loaded.config, resolve(loaded.path)), agent = config.agent!;
   const { seed } = config.run;
   const model = hostedModel(agent, "collect_api", { seed, clock, doing: DOING });
   const scenarios = (await readScenarios(agent.scenarios)).slice(0, limit ?? Infinity);
+  for (const warning of verifyWarnings({ agent }, { scenarios, heldout: null })) warn(warning);
   const scratch = await openScratchFolder();
   try {
     // Graders besides the environment are not asked, so they are not opened.

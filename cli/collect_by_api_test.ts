@@ -101,6 +101,19 @@ Deno.test("a hosted model's attempts are verified and written as rows with their
     assert.equal(messages[1].tool_calls[0].id, messages[2].tool_call_id);
   }));
 
+Deno.test("a verification that an attempt may change is warned of before the first attempt", () =>
+  withPolicy(
+    solver,
+    [
+      task("a", { toolset: "files", files: { Makefile: "" }, verify: { command: ["true", "check"] } }),
+    ],
+    async ({ collect }) => {
+      const { code, err } = await collect("--k", "1");
+      assert.equal(code, 0);
+      assert.match(err, /an attempt may be able to change what verifies scenario "a" \(.*s\.jsonl:1\): /);
+    },
+  ));
+
 Deno.test("what a hosted model does wrong is not kept, and has its reason", () => {
   const wrongs: Record<string, Behaviour> = {
     "not_verified": (request) => {

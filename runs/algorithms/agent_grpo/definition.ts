@@ -5,7 +5,7 @@ import { POLICY } from "../algorithm.ts";
 import type { AlgorithmDefinition } from "../definition.ts";
 import { readScenarioData } from "../rollouts/scenario_data.ts";
 import { scenarioRows } from "../rollouts/scenario_rows.ts";
-import { verifyWarnings } from "../rollouts/verify_warnings.ts";
+import { verifyWarnings } from "../verify_warnings.ts";
 import { updateObserver } from "../rollouts/update_observer.ts";
 import { AgentGrpo, keepsState, OBJECTIVE, REFERENCE } from "./agent_grpo.ts";
 import { agentWarnings } from "./config_warnings.ts";

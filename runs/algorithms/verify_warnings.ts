@@ -1,22 +1,26 @@
 /** Warns of verifications that an attempt may be able to change. */
 
-import { protectionGap } from "../../../agent/environment/protect_globs.ts";
-import type { ResolvedConfig } from "../../../config/check/derive.ts";
-import type { Scenario } from "../../../data/scenario.ts";
-import type { RunWarning } from "../../record/warning.ts";
-import type { ScenarioData } from "./scenario_data.ts";
+import { protectionGap } from "../../agent/environment/protect_globs.ts";
+import type { AgentConfig, EnvironmentConfig } from "../../config/schema.ts";
+import type { Scenario } from "../../data/scenario.ts";
+import type { RunWarning } from "../record/warning.ts";
 
-/** A warning for each file with such scenarios. */
+/** Keys of a configuration with rollouts. */
+interface VerifyKeys {
+  agent?: Pick<AgentConfig, "scenarios"> & { environment?: EnvironmentConfig | undefined };
+  evaluation?: { data: string } | undefined;
+}
+
+/** A warning for each file with such scenarios; `heldout` is null without `[evaluation]`. */
 export function verifyWarnings(
-  { agent, evaluation }: Pick<ResolvedConfig, "agent" | "evaluation">,
-  { scenarios, heldout }: ScenarioData,
+  { agent, evaluation }: VerifyKeys,
+  { scenarios, heldout }: { scenarios: readonly Scenario[]; heldout: readonly Scenario[] | null },
 ): RunWarning[] {
-  const environment = agent!.environment;
   // The server of another environment knows no verify command.
-  if (!environment || environment.type === "http") return [];
-  const { protect } = environment;
+  if (!agent?.environment || agent.environment.type === "http") return [];
+  const { protect } = agent.environment;
   return [
-    ...warningsOf({ field: "agent.scenarios", path: agent!.scenarios, scenarios, protect }),
+    ...warningsOf({ field: "agent.scenarios", path: agent.scenarios, scenarios, protect }),
     ...warningsOf({
       field: "evaluation.data",
       path: evaluation?.data ?? "",

@@ -84,12 +84,32 @@ async function chooseSource(engine: ContainerEngine): Promise<ChosenSource> {
     : { source: "debian", reason: `${BASE_IMAGE} cannot be had (${engineReason(pulled)})` };
 }
 
-function denoProgram(given: string | undefined): string {
-  if (given !== undefined) return given;
-  const own = Deno.execPath();
-  if (/^deno(\.exe)?$/.test(basename(own))) return own;
-  const reason = "this program is no deno; name Deno's program with --deno";
-  throw new ServiceError("config_invalid", `Cannot build the image of profile typescript: ${reason}`);
+/** Deno's program for the image, whose tag names the version on which this program runs. @throws {ServiceError} */
+async function denoProgram(given: string | undefined): Promise<string> {
+  const refused = (reason: string) =>
+    new ServiceError(
+      "config_invalid",
+      `Cannot build the image of profile typescript: ${reason}; name the program of Deno ${Deno.version.deno} with --deno`,
+    );
+  if (given === undefined) {
+    const own = Deno.execPath();
+    if (/^deno(\.exe)?$/.test(basename(own))) return own;
+    throw refused("this program is no deno");
+  }
+  const version = await versionOf(given);
+  if (version === null) throw refused(`${given} does not say which Deno it is`);
+  if (version !== Deno.version.deno) throw refused(`${given} is Deno ${version}`);
+  return given;
+}
+
+/** The version that a program of Deno tells; null: none. */
+async function versionOf(program: string): Promise<string | null> {
+  try {
+    const { stdout } = await new Deno.Command(program, { args: ["--version"], stdin: "null" }).output();
+    return /^deno (\S+)/.exec(new TextDecoder().decode(stdout))?.[1] ?? null;
+  } catch {
+    return null;
+  }
 }
 
 /** Adds the command. */
@@ -115,12 +135,13 @@ export function addImagesCommand(program: Command, { terminal }: CliContext): vo
       if (from !== undefined && from !== "registry" && from !== "debian") {
         throw new ServiceError("config_invalid", `Cannot build from ${from}: --from is registry or debian`);
       }
+      const has_deno = (profiles as ImageProfile[]).some((profile) => IMAGE_RECIPES[profile].has_deno);
+      const deno = has_deno ? await denoProgram(options.deno) : "";
       const engine = await findEngine();
       terminal.line(`engine: ${engine.program} (${engine.name} ${engine.version})`);
       const { source, reason } = await sourceOf(engine, from);
       terminal.line(`source: ${source === "debian" ? "Debian packages" : "the registry"}: ${reason}`);
       for (const profile of profiles as ImageProfile[]) {
-        const deno = IMAGE_RECIPES[profile].has_deno ? denoProgram(options.deno) : "";
         await buildImage({ engine, profile, deno }, source);
         terminal.line(`built ${profileImage(profile)}`);
       }

@@ -45,6 +45,34 @@ Deno.test("a configuration's environments, tools and graders are those of its se
   await close();
 });
 
+Deno.test("where there is no sandbox the keys that attempts can read are named", async () => {
+  // Whether bubblewrap is there must not depend on this machine, and is known once for a process.
+  const program = `import { configuredWorld } from ${JSON.stringify(import.meta.resolve("./configured.ts"))};
+    import { systemClock as clock } from ${JSON.stringify(import.meta.resolve("../core/clock.ts"))};
+    import { parseScenario } from ${JSON.stringify(import.meta.resolve("../data/scenario.ts"))};
+    Deno.Command = class { output() { throw new Deno.errors.NotFound("no bwrap"); } };
+    const agent = {
+      environment: ${JSON.stringify(environmentOf("local"))},
+      judge: { type: "ruler", base_url: "http://127.0.0.1:1", model: "m", api_key_env: "JUDGE_KEY" },
+      collect_api: { api_key_env: "OTHER_KEY" },
+      scenario_generation: { api_key_env: "JUDGE_KEY" },
+    };
+    const world = configuredWorld({ agent }, { clock });
+    const scenario = parseScenario({ id: "a", user: "a" }, { path: "s.jsonl", line: 1 });
+    const { signal } = new AbortController();
+    await (await world.environments.open(scenario, { seed: 1, signal })).close();
+    for await (const message of world.messages) { console.log(message); break; }
+    Deno.exit(0);`;
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", "--no-lock", program],
+    stderr: "inherit",
+  }).output();
+  assert.match(
+    new TextDecoder().decode(stdout),
+    /WITHOUT a sandbox.* such as the key in JUDGE_KEY and OTHER_KEY\n$/,
+  );
+});
+
 Deno.test("a run without rollouts has no environments, and its worker needs nothing for them", () => {
   assert.equal(configuredWorld({}, { clock: new ManualClock() }), null);
   assert.deepEqual(worldPermissions({}, { workspaces: "/w" }), []);

@@ -222,7 +222,7 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
     listing_needs: () => ({}),
   },
   container: {
-    open: (section, { clock, workspaces, concurrent_rollouts }) =>
+    open: (section, { clock, workspaces, messages, concurrent_rollouts }) =>
       containerEnvironments({
         section,
         tools: {
@@ -232,6 +232,7 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
         },
         concurrent_rollouts,
         clock,
+        notify: (message) => messages.push(message),
         ...(workspaces !== undefined && { run: basename(dirname(workspaces)) }),
       }),
     // Only the engine's program runs here; what a model writes runs in containers.

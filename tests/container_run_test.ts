@@ -9,6 +9,7 @@ import {
   NO_CONTAINERS,
   REQUIRE_CONTAINERS,
 } from "../agent/environment/container_testing.ts";
+import { containersText } from "../agent/environment/container.ts";
 import { askEngine } from "../agent/environment/container_engine.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
 import type { RunEvent } from "../runs/record/event.ts";
@@ -121,6 +122,9 @@ containerRunTest(
       equal(code, 0, text);
       const updates = events.flatMap((event) => event.kind === "update" ? [[event.lost, event.failure]] : []);
       deepEqual(updates.at(-1), [{}, null]);
+      const logged = events.flatMap((event) => event.kind === "log" ? [event.message] : []);
+      const says = containersText(labEngine(), {});
+      equal(logged.filter((message) => message.includes(says)).length, 1, logged.join("\n"));
       deepEqual(await left(), []);
     }),
 );

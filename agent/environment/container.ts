@@ -23,7 +23,7 @@ import {
 import { becomeOwner, type Owner, PLACE_LABEL, removeOrphans } from "./container/owner.ts";
 import { ContainerPool } from "./container/pool.ts";
 import { writeProfile } from "./container/seccomp.ts";
-import { findEngine } from "./container_engine.ts";
+import { type ContainerEngine, engineText, findEngine } from "./container_engine.ts";
 import { imageOf, requireImage } from "./container_image.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
 import { protectionOf } from "./protect_globs.ts";
@@ -42,6 +42,8 @@ export interface ContainerEnvironmentOptions {
   concurrent_rollouts: number;
   /** The clock of the limits of commands. */
   clock: Clock;
+  /** Receives which engine runs the containers, for people. */
+  notify?: (message: string) => void;
   /** The run, as a label of its containers. */
   run?: string;
   /** Default: {@link OWNERS_FOLDER}. */
@@ -139,11 +141,22 @@ async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
       reuse: section.pool.reuse ?? "never",
       start: (signal) => RunningContainer.start(container, `${owner.prefix}${++count}`, signal),
     });
+    options.notify?.(containersText(engine, section));
     return { pool, owner };
   } catch (error) {
     await owner.leave();
     throw error;
   }
+}
+
+/** Where programs of container environments run, for people. */
+export function containersText(
+  engine: ContainerEngine,
+  { runtime }: Pick<EnvironmentConfig, "runtime">,
+): string {
+  const { runtimes: [first] } = engine, used = runtime ?? first;
+  return 'tools and commands of environments of type "container" run in containers of ' +
+    engineText({ ...engine, runtimes: used === undefined ? [] : [used] });
 }
 
 function containerOptions(

@@ -1,6 +1,7 @@
-import { deepEqual } from "node:assert/strict";
+import { deepEqual, equal } from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { containerEnvironments } from "./container.ts";
+import { containerEnvironments, containersText } from "./container.ts";
+import { findEngine } from "./container_engine.ts";
 import { containersOf, labOptions, needsContainers } from "./container_testing.ts";
 import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
 import { TESTED_TOOLSETS, VERIFICATION_CHECKS } from "./verification_contract.ts";
@@ -19,7 +20,9 @@ Deno.test({
   sanitizeResources: true,
   async fn() {
     const options = await labOptions({ pool: { max_live: 1 } }, { tools });
-    const factory = containerEnvironments(options), { signal } = new AbortController();
+    const told: string[] = [];
+    const factory = containerEnvironments({ ...options, notify: (message) => told.push(message) });
+    const { signal } = new AbortController();
     const verify = { command: ["sh", "-c", ". ./work.sh"], protect: [] };
     const env = { toolset: "shell", files: { "work.sh": "exit 1" }, verify };
     const attempt = async (line: string) => {
@@ -43,7 +46,18 @@ Deno.test({
     await factory.close();
     deepEqual(await containersOf(options.owners_folder), []);
     await Deno.remove(options.owners_folder, { recursive: true });
+    deepEqual(told, [containersText(await findEngine({ programs: ["podman"] }), options.section)]);
   },
+});
+
+Deno.test("people are told which engine and runtime run containers", () => {
+  const engine = {
+    ...{ name: "podman", program: "podman", version: "5.1", rootless: true, cgroups: "v2" } as const,
+    ...{ runtimes: ["crun", "runc"], seccomp_profile: null },
+  };
+  const start = 'tools and commands of environments of type "container" run in containers of podman 5.1, ';
+  equal(containersText(engine, {}), `${start}cgroup v2, rootless, runtime crun`);
+  equal(containersText(engine, { runtime: "runsc" }), `${start}cgroup v2, rootless, runtime runsc`);
 });
 
 environmentContract({ ...needsContainers("container"), workspace: "/work", checks }, async () => {

@@ -15,7 +15,7 @@ import { endpointHost } from "../core/chat_api/endpoint.ts";
 import { assert, ServiceError } from "../core/errors.ts";
 import type { PermissionNeeds } from "../core/permissions.ts";
 import type { EnvironmentFactory } from "./environment/environment.ts";
-import { containerEnvironments, OWNERS_FOLDER } from "./environment/container.ts";
+import { containerEnvironments, ownersFolder } from "./environment/container.ts";
 import { DOCKER_HOST, ENGINE_NAMES, SECCOMP_FILES } from "./environment/container_engine.ts";
 import { httpEnvironments } from "./environment/http.ts";
 import { localEnvironments } from "./environment/local.ts";
@@ -236,10 +236,13 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
         ...(workspaces !== undefined && { run: basename(dirname(workspaces)) }),
       }),
     // Only the engine's program runs here; what a model writes runs in containers.
-    needs: () => ({
-      ...{ run: ENGINE_NAMES, env: [DOCKER_HOST] },
-      ...{ read: [OWNERS_FOLDER, ...SECCOMP_FILES], write: [OWNERS_FOLDER] },
-    }),
+    needs: () => {
+      const folder = ownersFolder();
+      return {
+        ...{ run: ENGINE_NAMES, env: [DOCKER_HOST], sys: ["uid"] },
+        ...{ read: [folder, ...SECCOMP_FILES], write: [folder] },
+      };
+    },
     // A plan asks the engine whether containers can start.
     listing_needs: () => ({ run: ENGINE_NAMES, env: [DOCKER_HOST] }),
   },

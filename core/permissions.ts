@@ -2,14 +2,14 @@
 
 import { dirname } from "node:path";
 
-const KINDS = ["read", "write", "net", "env", "run", "ffi"] as const;
+const KINDS = ["read", "write", "net", "env", "run", "ffi", "sys"] as const;
 
 /** The permissions that a part needs: `true` permits all of a kind; an absent kind permits nothing. */
 export type PermissionNeeds = Readonly<Partial<Record<typeof KINDS[number], true | readonly string[]>>>;
 
 /** The permissions for all parts together, and nothing else. */
 export function permissionsFor(parts: readonly PermissionNeeds[]): Deno.PermissionOptionsObject {
-  const permissions: Deno.PermissionOptionsObject = { sys: false, import: false };
+  const permissions: Deno.PermissionOptionsObject = { import: false };
   for (const kind of KINDS) {
     const needs = parts.map((part) => part[kind] ?? []);
     const named = [...new Set(needs.flatMap((need) => need === true ? [] : need))];

@@ -10,7 +10,7 @@ import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
-import { type ContainerOptions, probeImage, RunningContainer } from "./container/container.ts";
+import { probeImage, RunningContainer } from "./container/container.ts";
 import { ContainerSandbox } from "./container/container_sandbox.ts";
 import {
   closeFolders,
@@ -22,6 +22,7 @@ import {
 } from "./container/kept_files.ts";
 import { becomeOwner, type Owner, PLACE_LABEL, removeOrphans } from "./container/owner.ts";
 import { ContainerPool } from "./container/pool.ts";
+import type { ContainerOptions } from "./container/run_arguments.ts";
 import { writeProfile } from "./container/seccomp.ts";
 import { type ContainerEngine, engineText, findEngine } from "./container_engine.ts";
 import { imageOf, requireImage } from "./container_image.ts";
@@ -31,8 +32,8 @@ import { toolsetFactory } from "./toolset_factory.ts";
 import { gradeByVerification, UntouchedVerifications, type Verified } from "./verification.ts";
 import { NO_ENV, outcomeText } from "./verdict.ts";
 
-/** The folder with the files that living processes lock. */
-export const OWNERS_FOLDER = "/tmp/svc-containers";
+/** The folder with the files that this user's living processes lock. */
+export const ownersFolder = (): string => `/tmp/svc-containers-${Deno.uid() ?? "user"}`;
 
 /** `[agent.environment]`, a clock, and the tools. */
 export interface ContainerEnvironmentOptions {
@@ -46,7 +47,7 @@ export interface ContainerEnvironmentOptions {
   notify?: (message: string) => void;
   /** The run, as a label of its containers. */
   run?: string;
-  /** Default: {@link OWNERS_FOLDER}. */
+  /** Default: {@link ownersFolder}. */
   owners_folder?: string;
   /** The programs of engines, in the order in which they are tried. */
   programs?: readonly string[];
@@ -85,8 +86,8 @@ export function containerEnvironments(options: ContainerEnvironmentOptions): Env
     signal: AbortSignal,
     first: boolean,
   ): Promise<ContainerEnvironment> => {
-    const { pool } = await opened();
-    return await ContainerEnvironment.open({ scenario, options, pool, untouched, first, signal });
+    const { pool, folder } = await opened();
+    return await ContainerEnvironment.open({ scenario, options, pool, folder, untouched, first, signal });
   };
   // An attempt that has ended goes before those that have not begun.
   const untouched: UntouchedVerifications = new UntouchedVerifications((scenario, signal) =>
@@ -110,9 +111,16 @@ export function containerEnvironments(options: ContainerEnvironmentOptions): Env
 /** A tool's limit is that of its command; the container ends a call in this time after it. */
 const CALL_EXTRA_MS = 5000;
 
+/** A notice on containers whose kernel hides no process from others of its user. */
+const EXPOSED_TEXT =
+  "programs in these containers can read the memory of the process that reports how commands end: " +
+  "an attempt could forge its verification";
+
 interface Opened {
   pool: ContainerPool;
   owner: Owner;
+  /** The owner's folder, also for copies of workspaces. */
+  folder: string;
 }
 
 async function checkEngine(options: ContainerEnvironmentOptions, signal: AbortSignal): Promise<void> {
@@ -124,7 +132,7 @@ async function checkEngine(options: ContainerEnvironmentOptions, signal: AbortSi
 }
 
 async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
-  const { section, concurrent_rollouts, owners_folder: folder = OWNERS_FOLDER, programs } = options;
+  const { section, concurrent_rollouts, owners_folder: folder = ownersFolder(), programs } = options;
   const engine = await findEngine(programs && { programs });
   const owner = await becomeOwner(folder);
   try {
@@ -135,14 +143,19 @@ async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
     const made = { engine, labels, ...(is_strict && { seccomp_profile: ours }) };
     const container = containerOptions(options, made);
     await requireImage(engine, container.image, {});
-    let count = 0;
+    let count = 0, is_exposed = false;
     const pool = new ContainerPool({
       max_live: section.pool.max_live ?? concurrent_rollouts,
       reuse: section.pool.reuse ?? "never",
-      start: (signal) => RunningContainer.start(container, `${owner.prefix}${++count}`, signal),
+      async start(signal) {
+        const started = await RunningContainer.start(container, `${owner.prefix}${++count}`, signal);
+        if (started.is_exposed && !is_exposed) options.notify?.(EXPOSED_TEXT);
+        is_exposed ||= started.is_exposed;
+        return started;
+      },
     });
     options.notify?.(containersText(engine, section));
-    return { pool, owner };
+    return { pool, owner, folder };
   } catch (error) {
     await owner.leave();
     throw error;
@@ -173,10 +186,18 @@ function containerOptions(
   };
 }
 
+/**
+ * The answer to a call whose container has ended. An attempt can do that itself, as by taking all memory: its grade says
+ * what it is worth then. As a failure it would be dropped, and a policy could shed its bad attempts.
+ */
+export const LOST_RESULT =
+  "error: the sandbox has ended, and its files are lost; a command may have taken all memory";
+
 interface Attempt {
   scenario: Scenario;
   options: ContainerEnvironmentOptions;
   pool: ContainerPool;
+  folder: string;
   untouched: UntouchedVerifications;
   /** Whether its container goes before others that wait. */
   first: boolean;
@@ -243,7 +264,13 @@ class ContainerEnvironment implements Environment {
   async call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
     signal.throwIfAborted();
     const container = await this.#own(signal);
-    return await this.#toolset.run({ call, sandbox: this.#sandbox(container), signal });
+    try {
+      return await this.#toolset.run({ call, sandbox: this.#sandbox(container), signal });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (container.is_usable || this.attempt.pool.is_closed) throw error;
+      return { result: LOST_RESULT, reward: null, done: true };
+    }
   }
 
   /** The attempt's container; after a verification another one with its workspace. */
@@ -267,11 +294,11 @@ class ContainerEnvironment implements Environment {
    * comes, so that attempts never wait for each other's containers.
    */
   async #copy(signal: AbortSignal, is_verifier: boolean): Promise<RunningContainer> {
-    const { pool, options: { owners_folder = OWNERS_FOLDER } } = this.attempt;
+    const { pool, folder } = this.attempt;
     if (!this.#left) {
       const left = this.#container();
       this.#closed_folders = await openFolders(left, { signal });
-      const made = await WorkspaceCopy.make(left, owners_folder, { signal });
+      const made = await WorkspaceCopy.make(left, folder, { signal });
       if (this.#closed) made.close();
       else this.#left = made;
     }

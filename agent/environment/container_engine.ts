@@ -253,3 +253,8 @@ async function cappedText(reader: ReadableStreamDefaultReader<Uint8Array>): Prom
 export function engineReason(answer: Pick<EngineAnswer, "stderr">): string {
   return answer.stderr.trim().slice(-QUOTED_CHARS).toWellFormed() || "it says nothing";
 }
+
+/** The arguments that remove containers at once, with the volumes that were made for them. */
+export function removal({ name }: ContainerEngine, containers: readonly string[]): string[] {
+  return ["rm", "-f", "-v", ...name === "podman" ? ["-t", "0"] : [], ...containers];
+}

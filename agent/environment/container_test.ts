@@ -1,8 +1,8 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { containerEnvironments, containersText } from "./container.ts";
-import { findEngine } from "./container_engine.ts";
-import { containersOf, labOptions, needsContainers } from "./container_testing.ts";
+import { containerEnvironments, containersText, LOST_RESULT } from "./container.ts";
+import { askEngine, findEngine } from "./container_engine.ts";
+import { containersOf, labEngine, labOptions, needsContainers } from "./container_testing.ts";
 import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
 import { TESTED_TOOLSETS, VERIFICATION_CHECKS } from "./verification_contract.ts";
 
@@ -58,6 +58,28 @@ Deno.test("people are told which engine and runtime run containers", () => {
   const start = 'tools and commands of environments of type "container" run in containers of podman 5.1, ';
   equal(containersText(engine, {}), `${start}cgroup v2, rootless, runtime crun`);
   equal(containersText(engine, { runtime: "runsc" }), `${start}cgroup v2, rootless, runtime runsc`);
+});
+
+Deno.test({
+  ...needsContainers("an attempt that loses its container is told, ends, and is worth nothing"),
+  sanitizeOps: true,
+  sanitizeResources: true,
+  async fn() {
+    const options = await labOptions({ pool: { max_live: 1 } }, { tools });
+    const factory = containerEnvironments(options), { signal } = new AbortController();
+    const env = { toolset: "shell", verify: { command: ["true"], protect: [] } };
+    const environment = await factory.open(scenarioWith(env), { seed: 1, signal });
+    const call = (line: string) => environment.call({ id: "c", name: "sh", arguments: { line } }, signal);
+    equal((await call("true")).result, "exited 0 ");
+    const [name] = await containersOf(options.owners_folder), { program } = labEngine();
+    await askEngine(program, ["kill", name!]);
+    deepEqual(await call("echo gone"), { result: LOST_RESULT, reward: null, done: true });
+    const { reward, failure } = await environment.grade(signal);
+    deepEqual([reward, failure], [0, undefined]);
+    await environment.close();
+    await factory.close();
+    await Deno.remove(options.owners_folder, { recursive: true });
+  },
 });
 
 environmentContract({ ...needsContainers("container"), workspace: "/work", checks }, async () => {

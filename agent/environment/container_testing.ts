@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { environmentSchema } from "../../config/sections/environment.ts";
 import { systemClock } from "../../core/clock.ts";
+import type { ContainerOptions } from "./container/run_arguments.ts";
 import { writeProfile } from "./container/seccomp.ts";
 import type { ContainerEnvironmentOptions } from "./container.ts";
 import { askEngine, type ContainerEngine, findEngine } from "./container_engine.ts";
@@ -124,6 +125,20 @@ export async function labOptions(
     clock: systemClock,
     owners_folder: await Deno.makeTempDir({ prefix: "svc-owners-" }),
     ...more,
+  };
+}
+
+/** A container in the image for tests, with little memory. */
+export function labContainer(more: Partial<ContainerOptions> = {}): ContainerOptions {
+  const { engine = labEngine() } = more;
+  return {
+    seccomp_profile: LAB_PROFILE,
+    image: LAB_IMAGE,
+    allow_network: false,
+    limits: { cpus: 1, memory_mb: 128 },
+    labels: { "svc.test": "sandbox" },
+    ...more,
+    engine,
   };
 }
 

@@ -2,9 +2,10 @@
 
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import { askEngine, type ContainerEngine, startEngineProgram } from "../container_engine.ts";
-import { BLOCK_BYTES, FILE_STATUS, HELPER_PROGRAMS, HELPER_SCRIPT, quoted } from "./helper_script.ts";
+import { askEngine, removal, startEngineProgram } from "../container_engine.ts";
+import { BLOCK_BYTES, FILE_STATUS, HELPER_COMMAND, HELPER_PROGRAMS, quoted } from "./helper_script.ts";
 import { MarkedStream, type Sink, StreamEnded } from "./marked_stream.ts";
+import { type ContainerOptions, runArguments } from "./run_arguments.ts";
 
 /** The time that a container has to start. */
 export const START_TIMEOUT_MS = 60_000;
@@ -15,67 +16,11 @@ export const GRACE_MS = 1000;
 /** The time that a container has to end before its engine is asked again, and then for the engine's program. */
 export const END_TIMEOUT_MS = 5000;
 
-/** `/work` and `/tmp` have this share of a container's memory each. */
-export const TMPFS_SHARE = 1 / 4;
-
-/** The most processes of a container. */
-export const MAX_PROCESSES = 256;
-
 /** A call's input is sent in chunks of at most so many bytes; the helper holds one. */
 const CHUNK_BYTES = 1 << 20;
 
-/** The user and group of the processes. */
-const USER = 1000;
-
 /** How long after a command's limit the container itself ends it, in case nobody else does. */
 const BACKSTOP_SECS = 2;
-
-/** What containers are made of. */
-export interface ContainerOptions {
-  engine: ContainerEngine;
-  image: string;
-  /** The OCI runtime; absent: the engine's. */
-  runtime?: string | undefined;
-  allow_network: boolean;
-  /** The file with the system calls that are allowed; absent: the engine's own. */
-  seccomp_profile?: string | undefined;
-  limits: { cpus: number; memory_mb: number };
-  labels: Readonly<Record<string, string>>;
-  /** The clock for the limits of the engine's own work. Default: the system's. */
-  clock?: Clock;
-}
-
-/** The bytes of `/work`, and of `/tmp`. */
-export function tmpfsBytes({ memory_mb }: { memory_mb: number }): number {
-  return Math.floor(memory_mb * 2 ** 20 * TMPFS_SHARE);
-}
-
-/** The arguments that start a container with a name; `command` is its first process. */
-export function runArguments(options: ContainerOptions, name: string, command: readonly string[]): string[] {
-  const { engine, image, runtime, allow_network, seccomp_profile, limits, labels } = options;
-  const is_podman = engine.name === "podman";
-  const size = `rw,size=${tmpfsBytes(limits)}`;
-  const tmpfs = is_podman ? `${size},U` : `${size},exec,uid=${USER},gid=${USER},mode=0755`;
-  const [program, ...args] = command;
-  return [
-    ...["run", "-i", "--rm", "--name", name, "--pull", "never", "--log-driver", "none"],
-    ...runtime === undefined ? [] : ["--runtime", runtime],
-    ...seccomp_profile === undefined ? [] : ["--security-opt", `seccomp=${seccomp_profile}`],
-    ...allow_network ? [] : ["--network", "none"],
-    ...["--read-only", "--tmpfs", `/work:${tmpfs}`, "--tmpfs", `/tmp:${tmpfs}`],
-    // Podman would add further places to write, and the proxies of this process's environment.
-    ...is_podman ? ["--read-only-tmpfs=false", "--image-volume=ignore", "--http-proxy=false"] : [],
-    ...["--user", `${USER}:${USER}`, "--cpus", String(limits.cpus)],
-    ...["--memory", `${limits.memory_mb}m`, "--memory-swap", `${limits.memory_mb}m`],
-    ...["--pids-limit", String(MAX_PROCESSES), "--cap-drop", "all"],
-    ...["--security-opt", "no-new-privileges", "--no-healthcheck", "--hostname", "sandbox"],
-    ...Object.entries(labels).flatMap(([key, value]) => ["--label", `${key}=${value}`]),
-    ...["--workdir", "/work", "--env", "HOME=/work", "--env", "LANG=C.UTF-8", "--env", "LC_ALL=C.UTF-8"],
-    // What Deno keeps is no file of the workspace.
-    ...["--env", "DENO_DIR=/tmp/deno", "--env", "DENO_NO_UPDATE_CHECK=1"],
-    ...["--entrypoint", program!, image, ...args],
-  ];
-}
 
 /**
  * Runs a container that says what its image lacks.
@@ -85,8 +30,13 @@ export function runArguments(options: ContainerOptions, name: string, command: r
 export async function probeImage(options: ContainerOptions, signal: AbortSignal): Promise<void> {
   const { engine, image, clock = systemClock } = options;
   const line = `for p in ${HELPER_PROGRAMS.join(" ")}; do command -v $p >/dev/null || echo $p; done`;
-  const args = runArguments(options, `svc-probe-${crypto.randomUUID()}`, ["sh", "-c", line]);
-  const answer = await askEngine(engine.program, args, { clock, timeout_ms: START_TIMEOUT_MS, signal });
+  const name = `svc-probe-${crypto.randomUUID()}`, args = runArguments(options, name, ["sh", "-c", line]);
+  const asked = askEngine(engine.program, args, { clock, timeout_ms: START_TIMEOUT_MS, signal });
+  const answer = await asked.catch(async (error) => {
+    // Its program was ended, which ends no container.
+    await askEngine(engine.program, removal(engine, [name]), { clock }).catch(() => {});
+    throw error;
+  });
   if (answer.code !== 0) throw startFailure(options, answer.stderr);
   const lacking = answer.stdout.split("\n").filter((name) => name !== "");
   if (lacking.length > 0) {
@@ -146,6 +96,8 @@ export interface ContainerReply {
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
+const randomWord = () => crypto.randomUUID().replaceAll("-", "");
+
 const NO_BYTES = new Uint8Array();
 
 const NO_OUTPUT: KeptOutput = { bytes: NO_BYTES, capped: false, tail: NO_BYTES };
@@ -157,6 +109,7 @@ export class RunningContainer {
   readonly #input: WritableStreamDefaultWriter<Uint8Array>;
   readonly #clock: Clock;
   #oom_kills = 0;
+  #is_exposed = false;
   #is_busy = false;
   #ending: Promise<void> | null = null;
 
@@ -179,7 +132,7 @@ export class RunningContainer {
     signal: AbortSignal,
   ): Promise<RunningContainer> {
     signal.throwIfAborted();
-    const args = runArguments(options, name, ["sh", "-c", HELPER_SCRIPT]);
+    const args = runArguments(options, name, HELPER_COMMAND);
     const child = startEngineProgram(options.engine.program, args, "piped");
     const container = new RunningContainer(options, name, child);
     const stop = new AbortController();
@@ -190,7 +143,9 @@ export class RunningContainer {
     });
     late.catch(() => {});
     try {
-      await Promise.race([container.#out.until(/ready\n$/, 64), late]);
+      const ready = container.#out.until(/ready( exposed)?\n$/, 64);
+      const { marker } = await Promise.race([ready, late]);
+      container.#is_exposed = marker[1] !== undefined;
       return container;
     } catch (error) {
       // Its last words may come a little later than its end.
@@ -203,6 +158,11 @@ export class RunningContainer {
     } finally {
       stop.abort();
     }
+  }
+
+  /** Whether programs in it can read the helper's memory, and so forge how they end: its kernel hides none. */
+  get is_exposed(): boolean {
+    return this.#is_exposed;
   }
 
   /** Whether it can take calls. */
@@ -231,11 +191,11 @@ export class RunningContainer {
 
   async #call(call: ContainerCall): Promise<ContainerReply> {
     const { line, input, max_output_bytes: cap, tail_bytes = 0, sink } = call;
-    const word = crypto.randomUUID().replaceAll("-", "");
+    const [word, stopper] = [randomWord(), randomWord()];
     const limit = Math.ceil(call.timeout_ms / 1000) + BACKSTOP_SECS;
     // A byte more shows that there were more.
     const blocks = Math.floor(cap / BLOCK_BYTES) + 1, most = blocks * BLOCK_BYTES + tail_bytes;
-    const head = `${word} ${limit} ${blocks} ${tail_bytes} ${input ? 1 : 0}\n${line}\n`;
+    const head = `${word} ${stopper} ${limit} ${blocks} ${tail_bytes} ${input ? 1 : 0}\n${line}\n`;
     const sent = this.#request(head, input);
     const answered = Promise.all([
       this.#out.until(new RegExp(`${word} (\\d+) \\.(\\w*) (\\d+)\n$`), most, sink),
@@ -245,7 +205,7 @@ export class RunningContainer {
     const { answer, why } = await this.#within(
       answered,
       call,
-      () => sent.then(() => this.#say(`stop ${word}\n`)),
+      () => sent.then(() => this.#say(`stop ${stopper}\n`)),
     );
     if (answer === null) {
       const nothing = { stdout: NO_OUTPUT, stderr: NO_OUTPUT, out_of_memory: false };
@@ -358,12 +318,14 @@ export class RunningContainer {
     this.#input.close().catch(() => {});
     if (this.#is_busy) await ask("kill", this.name);
     if (!await this.#hasEnded()) {
-      await ask("rm", "-f", ...engine.name === "podman" ? ["-t", "0"] : [], this.name);
+      await ask(...removal(engine, [this.name]));
       if (!await this.#hasEnded()) {
         try {
           this.child.kill("SIGKILL");
         } catch { /* it has ended */ }
         await this.child.status;
+        // Its program may have made the container in the meantime.
+        await ask(...removal(engine, [this.name]));
       }
     }
     await Promise.all([this.#out.cancel(), this.#err.cancel()]);

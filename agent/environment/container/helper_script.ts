@@ -1,28 +1,32 @@
 /** Output is passed on in blocks of so many bytes. */
 export const BLOCK_BYTES = 65_536;
 
+/** After so many rounds of killing that met new processes, all are killed at once. */
+const MAX_ROUNDS = 10;
+
 /**
  * The program that is process 1 of a container: a POSIX shell script, so that it runs in any image with a shell. It
  * reads requests from its standard input and ends with it, which ends the container, whatever it runs then.
  *
- * A request is a line `word limit blocks tail input` and a line of shell. If `input` is 1, the shell's input follows in
- * chunks, each after a line with its number of bytes, and then a line `0`. The shell's line calls `x` to run a program
- * under a limit of seconds, or a function for files. The answer is what the line wrote to its standard output: its first
- * `blocks` blocks and its last `tail` bytes after these. Then comes `word status .notes oom_kills` and a line end; and
- * on standard error the same of its standard error, then the word. Words are random, so no output can be taken for an
- * answer.
+ * A request is a line `word stopper limit blocks tail input` and a line of shell. If `input` is 1, the shell's input
+ * follows in chunks, each after a line with its number of bytes, and then a line `0`. The shell's line calls `x` to run a
+ * program under a limit of seconds, or a function for files. The answer is what the line wrote to its standard output:
+ * its first `blocks` blocks and its last `tail` bytes after these. Then comes `word status .notes oom_kills` and a line
+ * end; and on standard error the same of its standard error, then the word. Words are random, so no output can be taken
+ * for an answer.
  *
- * The line `stop word` ends what the call runs; the answer comes in any case. After the answer comes the line
+ * The line `stop stopper` ends what the call runs; the answer comes in any case. After the answer comes the line
  * `next word`, before the next request. So each line has one reader, and a `stop` that comes late cannot reach another
- * call. There are no signals: an engine may lose one, and a shell may be about to wait when it comes.
+ * call. While a call runs, nothing that a program could read says its word. There are no signals: an engine may lose one,
+ * and a shell may be about to wait when it comes.
  *
  * Of the notes, `a` says that the shell of the call lived to its end, `k` that a signal killed the program (a shell's
  * exit status alone does not tell that from `exit 137`), and `m` that there is no such program.
  *
  * At the end of a call every process is killed but the helper, those that read the output and the one that reads the
- * input. They are stopped before that: a stopped process cannot start others.
+ * input; these end before the answer. No process is ever stopped: one that is just being started may stay so.
  */
-export const HELPER_SCRIPT = String.raw`
+const HELPER_SCRIPT = String.raw`
 [ -z "$BASH_VERSION" ] || set +o posix
 nl='
 '
@@ -31,30 +35,32 @@ for f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; 
 mkfifo /tmp/.svc_in /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note || exit 9
 # 3 requests, 4 standard error, 0 the call's input, 5 and 7 its output, 6 and 8 its errors, 9 its notes.
 exec 3<&0 4>&2 2<>/tmp/.svc_in 5<>/tmp/.svc_out 6<>/tmp/.svc_err 9<>/tmp/.svc_note
-rm -f /tmp/.svc_in /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note
+rm -rf /tmp/.svc_in /tmp/.svc_out /tmp/.svc_err /tmp/.svc_note /tmp/.svc
 exec 0<$fds/2 7<$fds/5 8<$fds/6 5>&- 6>&- 2>/dev/null
 
 end_others() {
-  found=
+  found= started=
   for p in /proc/[0-9]*; do
-    # One that lives and cannot be read, as without memory, is another round's.
-    read -r s <"$p/stat" || { [ ! -d "$p" ] || found=1; continue; }
-    set -- ${"$"}{s##*) }
+    # One that has ended may have started another; one that lives and cannot be read, as without memory, is known here.
+    if read -r s <"$p/stat"; then set -- ${"$"}{s##*) }; else set -- - -; fi
     p=${"$"}{p#/proc/}
-    case " 1 $out $err $listener " in *" $p "*) continue ;; esac
-    case " $out $err $listener " in *" $2 "*) continue ;; esac
+    case " 1 $listener $readers " in *" $p "*) continue ;; esac
+    case " $parents " in *" $2 "*) continue ;; esac
     left=1
     [ "$1" != Z ] || continue
     found=1
+    case $killed in *" $p "*) ;; *) started=1 killed="$killed$p " ;; esac
     kill -9 $p
   done
   [ "$found" ]
 } 2>/dev/null
 end_all() {
-  end_others || return 0
-  # None goes on before all have ended.
-  while kill -STOP -1; end_others; do :; done
-  kill -CONT -1
+  rounds=0 killed=' '
+  while end_others; do
+    [ -z "$started" ] || rounds=$((rounds + 1))
+    # Some start others faster than one finds them. All end at once then, those that read too.
+    [ $rounds -lt ${MAX_ROUNDS} ] || kill -9 -1
+  done
 }
 # Without a handler the shell would end. Programs must not inherit that signals are ignored.
 trap 'poked=1' HUP INT QUIT TERM
@@ -69,18 +75,26 @@ listen() {
     exec 2>/dev/null
   fi
   while IFS= read -r order; do
-    case $order in "next $word") exit 0 ;; "stop $word") kill -9 $call ;; esac
+    case $order in "next $word") exit 0 ;; "stop $stopper") kill -9 $call ;; esac
   done
   kill -9 $call
   exit 1
 }
 
-x() {
+path_of() {
+  at=$1
   case $1 in
     */*) [ -f "$1" ] ;;
-    *) IFS=:; for d in $PATH; do [ ! -f "$d/$1" ] || break; done; unset IFS; [ -f "$d/$1" ] ;;
-  esac || { echo '! missing' >&9; return 127; }
-  (exec setsid timeout -s KILL $limit "$@" 2>&6 6>&- 9>&-)
+    *) IFS=:; for d in $PATH; do at=$d/$1; [ ! -f "$at" ] || break; done; unset IFS; [ -f "$at" ] ;;
+  esac
+}
+# By its path: BusyBox would use its own hidden file for a name, and a hidden program cannot change its score.
+path_of sh && sh=$at || exit 9
+x() {
+  path_of "$1" || { echo '! missing' >&9; return 127; }
+  # What runs out of memory ends the program, and neither the helper nor what reads.
+  (exec "$sh" -c '{ echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null; exec setsid timeout -s KILL "$@"' \
+    sh $limit "$@" 2>&6 6>&- 9>&-)
 }
 
 resolve() {
@@ -175,49 +189,49 @@ f_clean() {
   done </proc/self/mounts
 }
 
-echo ready
+# Its memory and descriptors would let a program forge answers.
+if (exec cat /proc/1/environ) >/dev/null; then echo ready exposed; else echo ready; fi
 while :; do
   IFS= read -r head <&3 || { [ "$poked" ] || exit 0; poked=; continue; }
   IFS= read -r line <&3 || exit 0
   set -- $head
-  word=$1 limit=$2 blocks=$3 tail=$4 input=$5 left=
+  word=$1 stopper=$2 limit=$3 blocks=$4 tail=$5 input=$6 left=
   exec 5>$fds/7 6>$fds/8
   { keep; } <&7 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
   out=$!
   { keep; } <&8 >&4 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
   err=$!
-  # By its path, since what a shell starts in the background has an empty input.
-  in=/dev/null
-  [ $input = 0 ] || { exec 2>$fds/0; in=/proc/$$/fd/0; }
+  # From another descriptor, since what a shell starts in the background has an empty input.
+  if [ $input = 1 ]; then exec 2<&0; else exec 2</dev/null; fi
   {
-    # What runs out of memory ends the call, and neither the helper nor what reads.
-    { echo 1000 >/proc/self/oom_score_adj; } 2>/dev/null
     # Not before all of the helper has started: the call may take all processes.
     read -r go <&9
     eval "$line"
     echo "! alive $?" >&9
-  } <$in 3<&- 4>&- 7<&- 8<&- >&5 2>&9 5>&- &
+  } <&2 3<&- 4>&- 7<&- 8<&- >&5 2>&9 5>&- &
   call=$!
+  if [ $input = 1 ]; then exec 2>$fds/0; else exec 2>/dev/null; fi
   { listen; } <&3 3<&- 4>&- 5>&- 6>&- 7<&- 8<&- 9>&- &
   listener=$!
   echo go >&9
   exec 2>/dev/null 5>&- 6>&-
   # A signal ends the wait, but not the call. The status is a note: a wait that a signal ends may take it along.
   while wait $call; kill -0 $call; do :; done
+  readers="$out $err" parents="$readers $listener"
   end_all
   # What the call did not read; its writer is done then.
   [ $input = 0 ] || cat >/dev/null
   # What kills the readers leaves bytes that would be taken for the next call's.
   wait $out || cat <&7 >/dev/null
   wait $err || cat <&8 >/dev/null
+  # What a program made of those that read, and of their children.
+  readers= parents=
+  end_all
   # The dead count as processes until their parent, now the helper, has waited for a child younger than they are.
-  if [ "$left" ]; then
-    while end_others; do :; done
-    : &
-    wait $!
-  fi
+  [ -z "$left" ] || { : & wait $!; }
   echo '! end' >&9
-  notes= status=0 oom=0
+  # Of a shell that was killed.
+  notes= status=137 oom=0
   while IFS= read -r note <&9; do
     case $note in
       '! end') break ;;
@@ -233,6 +247,16 @@ while :; do
   wait $listener || while IFS= read -r order <&3 && [ "$order" != "next $word" ]; do :; done
 done
 `;
+
+/**
+ * Starts the helper as a copy of the shell that nobody may read. Such a process is not dumpable (proc(5)): programs of
+ * the same user can neither open its memory and descriptors nor trace it.
+ */
+const START_HIDDEN =
+  'mkdir /tmp/.svc && cp /proc/$$/exe /tmp/.svc/sh && chmod 111 /tmp/.svc/sh && exec /tmp/.svc/sh -c "$0"; exit 9';
+
+/** The first process of a container. */
+export const HELPER_COMMAND: readonly string[] = ["sh", "-c", START_HIDDEN, HELPER_SCRIPT];
 
 /** The programs that an image must have for it. */
 export const HELPER_PROGRAMS = [

@@ -9,7 +9,7 @@ import type { ContainerCall, ContainerReply, KeptOutput, RunningContainer } from
 /** The time for packing, copying or restoring a workspace. */
 export const COPY_TIMEOUT_MS = 60_000;
 
-/** The most bytes of a workspace's copy, which is a file. */
+/** The most bytes of a workspace's copy, which is a file; never more than the container's memory. */
 export const MAX_COPY_BYTES = 1 << 30;
 
 /** A copy is sent in pieces of so many bytes. */
@@ -95,7 +95,8 @@ export async function restoreFiles(
     tampered = stdout.bytes.length > 0;
   }
   const kept = new Set(paths);
-  const added = (await listed(container, "f_all", work)).split("\0").slice(0, -1).map(fromRoot)
+  const added = (await listed(container, "f_all", { ...work, is_complete: true })).split("\0").slice(0, -1)
+    .map(fromRoot)
     .filter((path) => !kept.has(path) && (isCache(path) || isAdded(protection, path)));
   if (added.length > 0) {
     const { code } = await filesCall(container, "f_remove", { ...options, args: added });
@@ -129,9 +130,16 @@ export async function closeFolders(
   await filesCall(container, "f_close", { ...work, args, max_output_bytes: 4096 });
 }
 
-/** What a function for files lists. */
-async function listed(container: RunningContainer, name: string, work: FileWork): Promise<string> {
+/** What a function for files lists. Folders that may not be read are left out, unless it must be complete. */
+async function listed(
+  container: RunningContainer,
+  name: string,
+  { is_complete = false, ...work }: FileWork & { is_complete?: boolean },
+): Promise<string> {
   const found = await filesCall(container, name, { ...work, max_output_bytes: MAX_LIST_BYTES });
+  if (is_complete && found.code !== 0) {
+    throw new ServiceError("environment_failed", "Cannot list the workspace: not all of it can be read");
+  }
   refuseCapped(
     found.stdout,
     `list the files to protect: they have more than ${MAX_LIST_BYTES} bytes of names`,
@@ -148,11 +156,13 @@ export class WorkspaceCopy {
   /**
    * Files that the workspace's own user may not read are left out.
    *
-   * @throws {ServiceError} `environment_failed`, also above {@link MAX_COPY_BYTES}.
+   * @throws {ServiceError} `environment_failed`, also above {@link MAX_COPY_BYTES} or the container's memory, as with a
+   * sparse file; `infrastructure_failed` when the folder takes no more.
    */
   static async make(container: RunningContainer, folder: string, work: FileWork): Promise<WorkspaceCopy> {
     const path = `${folder}/copy-${crypto.randomUUID()}`;
     const file = await Deno.open(path, { createNew: true, read: true, write: true, mode: 0o600 });
+    const most = Math.min(MAX_COPY_BYTES, container.options.limits.memory_mb * 2 ** 20);
     try {
       await Deno.remove(path);
       let size = 0;
@@ -161,14 +171,14 @@ export class WorkspaceCopy {
         const written = writeAll(file, bytes);
         await written.catch((error) => {
           throw new ServiceError(
-            "environment_failed",
+            "infrastructure_failed",
             `Cannot copy the workspace to ${folder}: ${error.message}`,
           );
         });
       };
-      await filesCall(container, "f_pack", { ...work, args: ["."], max_output_bytes: MAX_COPY_BYTES, sink });
-      if (size <= MAX_COPY_BYTES) return new WorkspaceCopy(file);
-      const reason = `it has more than ${MAX_COPY_BYTES} bytes (MAX_COPY_BYTES)`;
+      await filesCall(container, "f_pack", { ...work, args: ["."], max_output_bytes: most, sink });
+      if (size <= most) return new WorkspaceCopy(file);
+      const reason = `it has more than ${most} bytes (MAX_COPY_BYTES, and limits.memory_mb)`;
       throw new ServiceError("environment_failed", `Cannot copy the workspace: ${reason}`);
     } catch (error) {
       file.close();

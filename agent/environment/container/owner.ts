@@ -1,6 +1,7 @@
 /** Which process a container belongs to: it locks a file as long as it lives, and its containers have the file's name. */
 
-import { askEngine, type ContainerEngine, type EngineWait } from "../container_engine.ts";
+import { ServiceError } from "../../../core/errors.ts";
+import { askEngine, type ContainerEngine, type EngineWait, removal } from "../container_engine.ts";
 
 /** The file that identifies the folder, and so this machine. */
 const PLACE_FILE = "place";
@@ -20,15 +21,21 @@ export interface Owner {
   leave(): Promise<void>;
 }
 
+/** So many times containers are removed, until it works. */
+const MAX_REMOVALS = 5;
+
 const PREFIX = /^svc-([0-9a-f]{12})-/;
 
 const OWNER_FILE = /^[0-9a-f]{12}$/;
 
-/** Makes and locks a file in the folder, which all users share. The system releases the lock when the process ends. */
+/**
+ * Makes and locks a file in the folder. The system releases the lock when the process ends.
+ *
+ * @throws {ServiceError} `infrastructure_failed` when others may change the folder.
+ */
 export async function becomeOwner(folder: string): Promise<Owner> {
-  await Deno.mkdir(folder, { recursive: true });
-  // Not by mkdir, which the process's mask restricts. A folder that belongs to another user has this mode.
-  await Deno.chmod(folder, 0o1777).catch(() => {});
+  await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
+  await refuseShared(folder);
   const place = await placeOf(folder);
   const id = crypto.randomUUID().replaceAll("-", "").slice(0, 12);
   const path = `${folder}/${id}`;
@@ -45,6 +52,17 @@ export async function becomeOwner(folder: string): Promise<Owner> {
       file.close();
     },
   };
+}
+
+/** Who may change the folder could have living containers removed, or let them make more system calls. */
+async function refuseShared(folder: string): Promise<void> {
+  if (Deno.build.os === "windows") return;
+  const { isDirectory, uid, mode } = await Deno.lstat(folder);
+  if (isDirectory && uid === Deno.uid() && (mode! & 0o022) === 0) return;
+  throw new ServiceError(
+    "infrastructure_failed",
+    `Cannot start containers: ${folder} must be a folder that only this user may change; remove it`,
+  );
 }
 
 const profilePath = (path: string) => `${path}.seccomp.json`;
@@ -68,35 +86,58 @@ async function placeOf(folder: string): Promise<string> {
  * Removes the containers of this machine whose process has ended, and the files of such processes.
  *
  * @returns How many.
- * @throws {ServiceError} `environment_failed` when the engine does not answer.
+ * @throws {ServiceError} `infrastructure_failed` when the engine does not list or remove them.
  */
 export async function removeOrphans(
   engine: ContainerEngine,
   { folder, place }: { folder: string; place: string },
   wait: EngineWait = {},
 ): Promise<number> {
-  const { program } = engine;
-  const filter = `label=${PLACE_LABEL}=${place}`;
-  const list = ["ps", "-a", "--filter", filter, "--format", "{{.ID}} {{.Names}}"];
-  const { stdout } = await askEngine(program, list, wait);
-  const lives = new Map<string, boolean>();
-  const orphans: string[] = [];
-  for (const line of stdout.split("\n")) {
-    const [container, name = ""] = line.trim().split(/\s+/), owner = PREFIX.exec(name)?.[1];
-    if (!container || owner === undefined) continue;
-    if (!lives.has(owner)) lives.set(owner, await isLocked(`${folder}/${owner}`));
-    if (!lives.get(owner)) orphans.push(container);
-  }
-  if (orphans.length > 0) {
-    await askEngine(program, ["rm", "-f", ...engine.name === "podman" ? ["-t", "0"] : [], ...orphans], wait);
+  const lives = new Map<string, boolean>(), removed = new Set<string>();
+  for (let i = 0;; i++) {
+    const orphans: string[] = [];
+    for (const { id, owner } of await listedOwners(engine, place, wait)) {
+      if (!lives.has(owner)) lives.set(owner, await isLocked(`${folder}/${owner}`));
+      if (!lives.get(owner)) orphans.push(id);
+    }
+    for (const id of orphans) removed.add(id);
+    if (orphans.length === 0) break;
+    const { code, stderr } = await askEngine(engine.program, removal(engine, orphans), wait);
+    if (code === 0) break;
+    // Some that end in this moment cannot be removed, or are gone.
+    if (i + 1 === MAX_REMOVALS) throw sweepFailure(engine, "remove", stderr);
   }
   for await (const { name } of Deno.readDir(folder)) {
     if (OWNER_FILE.test(name)) await isLocked(`${folder}/${name}`);
   }
-  return orphans.length;
+  return removed.size;
 }
 
-/** Whether a process has the file, which is removed otherwise. One that may not be opened belongs to another user's process. */
+/** Containers with a label, and which process they belong to. */
+async function listedOwners(
+  engine: ContainerEngine,
+  place: string,
+  wait: EngineWait,
+): Promise<{ id: string; owner: string }[]> {
+  const filter = `label=${PLACE_LABEL}=${place}`;
+  const list = ["ps", "-a", "--filter", filter, "--format", "{{.ID}} {{.Names}}"];
+  const { code, stdout, stderr } = await askEngine(engine.program, list, wait);
+  if (code !== 0) throw sweepFailure(engine, "list", stderr);
+  return stdout.split("\n").flatMap((line) => {
+    const [id, name = ""] = line.trim().split(/\s+/), owner = PREFIX.exec(name)?.[1];
+    return id && owner !== undefined ? [{ id, owner }] : [];
+  });
+}
+
+function sweepFailure({ program }: ContainerEngine, what: string, stderr: string): ServiceError {
+  const reason = stderr.trim().slice(-400).toWellFormed() || "it gives no reason";
+  return new ServiceError(
+    "infrastructure_failed",
+    `Cannot ${what} the containers of runs that have ended: ${program} failed: ${reason}`,
+  );
+}
+
+/** Whether a process has the file, which is removed otherwise. */
 async function isLocked(path: string): Promise<boolean> {
   let file: Deno.FsFile;
   try {

@@ -35,6 +35,11 @@ export class ContainerPool {
 
   constructor(readonly options: PoolOptions) {}
 
+  /** Whether its containers were ended by {@link close}. */
+  get is_closed(): boolean {
+    return this.#life.signal.aborted;
+  }
+
   /** How many there are, those that start or end included. */
   get live(): number {
     return this.#live;
@@ -44,7 +49,7 @@ export class ContainerPool {
    * A container for one attempt, which must be released.
    *
    * @param first Whether it goes before others that wait: an attempt's second container does.
-   * @throws {ServiceError} `environment_failed` when none can be started; the signal's reason.
+   * @throws {ServiceError} `infrastructure_failed` when none can be started; the signal's reason.
    */
   async acquire(signal: AbortSignal, { first = false } = {}): Promise<RunningContainer> {
     const aborted = AbortSignal.any([signal, this.#life.signal]);

@@ -1,6 +1,6 @@
 /** Rows X5 to X7, and what a pool of containers promises. */
 
-import { deepEqual, equal, ok, rejects } from "node:assert/strict";
+import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
 import { join } from "node:path";
 import { ManualClock } from "../../../core/clock_fake.ts";
 import { withFolder } from "../../../tests/folder.ts";
@@ -278,6 +278,104 @@ Deno.test({
       await asked;
     }),
 });
+
+Deno.test({
+  name: "X7: an engine that does not list or remove containers is no success of the sweep",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withFolder(async (folder) => {
+      const sweep = async (script: string) => {
+        const program = await fakeEngine(folder, script);
+        const engine = { ...await findEngine({ programs: [program] }) };
+        return await removeOrphans(engine, { folder, place: "p" });
+      };
+      const info = `if [ "$1" = info ]; then ${podmanInfo({ rootless: true }, ALL)}\nexit; fi`;
+      const failure = (what: string) => ({
+        code: "infrastructure_failed",
+        message: new RegExp(`^Cannot ${what} the containers of runs that have ended: .*: no store$`),
+      });
+      await rejects(sweep(`${info}\necho no store >&2; exit 125`), failure("list"));
+      const list = `${info}\nif [ "$1" = ps ]; then echo c1 svc-0123456789ab-1; exit; fi`;
+      await rejects(sweep(`${list}\necho no store >&2; exit 125`), failure("remove"));
+      equal(await sweep(`${list}\n[ "$*" = "rm -f -v -t 0 c1" ]`), 1);
+      // It ends by itself, so that removing it fails.
+      const gone =
+        `${info}\nif [ "$1" = ps ]; then [ -e ${folder}/gone ] || echo c1 svc-0123456789ab-1; exit; fi`;
+      equal(await sweep(`${gone}\necho > ${folder}/gone; echo 'no such container' >&2; exit 1`), 1);
+    }),
+});
+
+Deno.test({
+  name: "X6: the folder of owners is one that nobody else may change",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withFolder(async (folder) => {
+      const [mine, link, open] = ["mine", "link", "open"].map((name) => join(folder, name));
+      const owner = await becomeOwner(mine!);
+      equal((await Deno.stat(mine!)).mode! & 0o777, 0o700);
+      await owner.leave();
+      const refused = { code: "infrastructure_failed", message: /only this user may change; remove it$/ };
+      await Deno.symlink(mine!, link!);
+      await rejects(becomeOwner(link!), refused);
+      await Deno.mkdir(open!);
+      await Deno.chmod(open!, 0o1777);
+      await rejects(becomeOwner(open!), refused);
+      equal((await Deno.stat(open!)).mode! & 0o7777, 0o1777, "it is left as it is");
+      if (Deno.uid() === 0) {
+        await Deno.chown(mine!, 1, 1);
+        await rejects(becomeOwner(mine!), refused);
+      }
+    }),
+});
+
+Deno.test({
+  name: "X7: with DOCKER_HOST the engine that it names is asked first, and no other when it does not answer",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withFolder(async (folder) => {
+      const names = { PATH: Deno.env.get("PATH"), DOCKER_HOST: Deno.env.get("DOCKER_HOST") };
+      const docker = `cat <<'END'\n{"ServerVersion":"27.0","CgroupVersion":"2"}\nEND`;
+      const write = (name: string, script: string) =>
+        Deno.writeTextFile(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+      try {
+        Deno.env.set("PATH", `${folder}:${names.PATH}`);
+        Deno.env.delete("DOCKER_HOST");
+        await write("podman", podmanInfo({ rootless: false }, ALL));
+        await write("docker", docker);
+        equal((await findEngine()).name, "podman");
+        Deno.env.set("DOCKER_HOST", "unix:///none");
+        equal((await findEngine()).name, "docker");
+        await write("docker", "echo refused >&2; exit 1");
+        await rejects(findEngine(), /^ServiceError.*: docker does not answer \(refused\); start it$/);
+        await Deno.remove(join(folder, "docker"));
+        Deno.env.set("PATH", folder);
+        await write("podman", podmanInfo({ rootless: false }, ALL).replace("cat", "/bin/cat"));
+        equal((await findEngine()).name, "podman");
+      } finally {
+        for (const [name, value] of Object.entries(names)) {
+          if (value === undefined) Deno.env.delete(name);
+          else Deno.env.set(name, value);
+        }
+      }
+    }),
+});
+
+poolTest(
+  "a copy of a workspace has an end, also of files without content",
+  { pool: { max_live: 2 } },
+  async (tested) => {
+    const verify = { command: ["true"] };
+    const environment = await tested.open({ verify, summary: ["sh", "-c", "truncate -s 300M sparse"] });
+    await environment.state(NEVER);
+    const { reward, verification } = await environment.grade(NEVER);
+    equal(reward, 0);
+    match(
+      verification!.output,
+      /cannot copy the workspace: it has more than 268435456 bytes \(MAX_COPY_BYTES/,
+    );
+    await environment.close();
+  },
+);
 
 Deno.test({
   ...needsContainers("X7: an image that is missing is refused with the command that gets it"),

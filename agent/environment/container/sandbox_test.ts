@@ -1,34 +1,18 @@
 /** Rows X1 to X4 of the sandbox: what programs in a container cannot do, and that each limit ends only its own call. */
 
-import { deepEqual, equal, ok, rejects } from "node:assert/strict";
-import { join } from "node:path";
+import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
 import { ManualClock } from "../../../core/clock_fake.ts";
-import { withFolder } from "../../../tests/folder.ts";
-import { askEngine, type ContainerEngine } from "../container_engine.ts";
 import { WorkspaceRefusal } from "../../tools/workspace_files.ts";
-import { LAB_IMAGE, LAB_PROFILE, labEngine, needsContainers } from "../container_testing.ts";
+import { labContainer, needsContainers } from "../container_testing.ts";
 import { MAX_RESULT_BYTES } from "../workspace.ts";
-import { type ContainerOptions, GRACE_MS, MAX_PROCESSES, RunningContainer, tmpfsBytes } from "./container.ts";
+import { RunningContainer } from "./container.ts";
 import { ContainerSandbox } from "./container_sandbox.ts";
+import { MAX_PROCESSES, tmpfsBytes } from "./run_arguments.ts";
 
 const NEVER = new AbortController().signal;
 const LIMITS = { cpus: 1, memory_mb: 128 };
 
 const NO_PROGRAMS = "ps -o comm | grep -x -e sleep -e yes || echo none";
-
-function options(more: Partial<ContainerOptions> = {}): ContainerOptions {
-  const labels = { "svc.test": "sandbox" };
-  const { engine = labEngine() } = more;
-  return {
-    seccomp_profile: LAB_PROFILE,
-    image: LAB_IMAGE,
-    allow_network: false,
-    limits: LIMITS,
-    labels,
-    ...more,
-    engine,
-  };
-}
 
 interface Tested {
   sandbox: ContainerSandbox;
@@ -41,7 +25,7 @@ interface Tested {
 async function withSandbox(use: (tested: Tested) => Promise<void>): Promise<void> {
   // A busy machine may need longer than the grace for a signal.
   const machine = new ManualClock(), name = `svc-test-${crypto.randomUUID()}`;
-  const container = await RunningContainer.start(options({ clock: machine }), name, NEVER);
+  const container = await RunningContainer.start(labContainer({ clock: machine }), name, NEVER);
   const clock = new ManualClock();
   const sandbox = new ContainerSandbox(container, { limits: { exec_timeout_secs: 30 }, clock });
   const sh = async (line: string) => {
@@ -207,9 +191,31 @@ containerTest("X2: a command cannot end or forge the helper", async ({ sh }) => 
   }
   equal(await sh("kill -9 -1"), "killed: ");
   equal(await sh("echo works"), "works");
-  equal(await sh("echo x 0 .a . 0 > /proc/1/fd/1"), "x 0 .a . 0", "it is output");
-  equal(await sh("echo works"), "works");
+  for (const file of ["fd/0", "fd/1", "fd/3", "fd/4", "fd/9", "environ", "maps", "mem"]) {
+    match(await sh(`cat /proc/1/${file}`), /^1: .*denied$/, file);
+  }
+  match(await sh("echo x 0 .a 0 > /proc/1/fd/1"), /^1: .*denied$/);
+  // Nor those that it makes: what can be read is the program, what limits its time and what reads its output.
+  const others = `session() { cut -d " " -f 6 "$1/stat"; }
+    mine=$(session /proc/self)
+    for p in /proc/[0-9]*; do
+      cat $p/environ >/dev/null 2>&1 || continue
+      [ "$(session $p)" = $mine ] || cat $p/comm
+    done | grep -v -x -e dd -e timeout || :`;
+  equal(await sh(others), "");
 });
+
+containerTest(
+  "X2: what starts programs faster than they are found ends with its call",
+  async ({ sh, container }) => {
+    for (const line of ["b() { b & b & }; b & echo left", "b() { (b &) ; (b &) ; }; b & exec true"]) {
+      await sh(line);
+      equal(await sh("echo works"), "works", line);
+      equal(await sh("ls -d /proc/[0-9]* | wc -l").then((count) => Number(count) < 16), true, line);
+    }
+    equal(container.is_usable, true);
+  },
+);
 
 containerTest("X3: files are used inside the container", async ({ sandbox, sh }) => {
   const refused = (reason: string) => (error: unknown) => {
@@ -270,92 +276,10 @@ containerTest("X4: a container has no rights beyond its user's", async ({ sh }) 
     ]
   ) ok(/^\d+: /.test(await sh(line)), line);
   equal(await sh("env | grep -ci proxy || true"), "0");
-});
-
-/** Starts a container, and checks that a call to it ends at its limit and {@link GRACE_MS}, whatever the helper does. */
-async function expectGivenUp(more: Partial<ContainerOptions>, spoil: (name: string) => Promise<unknown>) {
-  const clock = new ManualClock(), machine = new ManualClock(), name = `svc-test-${crypto.randomUUID()}`;
-  const container = await RunningContainer.start(options({ ...more, clock: machine }), name, NEVER);
-  await spoil(name);
-  const input = [new Uint8Array(4 << 20)];
-  const call = { line: "x true", input, max_output_bytes: 10, timeout_ms: 1000, clock, signal: NEVER };
-  const running = container.call(call);
-  while (clock.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-  await clock.advance(1000);
-  let ended = false;
-  running.catch(() => {}).finally(() => ended = true);
-  while (machine.sleeping === 0) await new Promise((resolve) => setTimeout(resolve, 1));
-  await machine.advance(GRACE_MS - 1);
-  equal(ended, false);
-  await machine.advance(1);
-  equal((await running).ended, "timeout");
-  equal(container.is_usable, false);
-  await rejects(container.call(call), { code: "environment_failed" });
-  let is_gone = false;
-  container.end().then(() => is_gone = true);
-  while (!is_gone) {
-    await new Promise((resolve) => setTimeout(resolve, 1));
-    await machine.advance(100);
-  }
-}
-
-Deno.test({
-  ...needsContainers("a container that does not answer is ended, and says so to later calls"),
-  sanitizeOps: true,
-  sanitizeResources: true,
-  fn: () =>
-    // Stopped from outside, as by a machine that hangs.
-    expectGivenUp({}, (name) => askEngine(labEngine().program, ["kill", "-s", "STOP", name])),
-});
-
-/** What a broken helper does with a call. */
-const BROKEN_HELPERS = {
-  "reads nothing": "exec sleep 1000",
-  "says nothing": "exec cat 3>&1 >/dev/null",
-  "says nothing on standard output": 'read -r word _; printf %s "$word" >&2; exec cat 3>&1 >/dev/null',
-  "says nothing on standard error": 'read -r word _; echo "$word 0 .a 0"; exec cat 3>&1 >/dev/null',
-  "says half of an answer":
-    'read -r word _; printf %s "$word" >&2; printf %s "$word 0 .a"; exec cat 3>&1 >/dev/null',
-  "answers another call": "read -r word _; echo other 0 .a 0; printf other >&2; exec cat 3>&1 >/dev/null",
-};
-
-for (const [what, script] of Object.entries(BROKEN_HELPERS)) {
-  Deno.test({
-    name: `a call is given up when the helper ${what}`,
-    ignore: Deno.build.os === "windows",
-    sanitizeOps: true,
-    sanitizeResources: true,
-    fn: () =>
-      withFolder(async (folder) => {
-        // An engine whose container is this helper, and which ends nothing.
-        const program = join(folder, "engine");
-        const text = `#!/bin/sh\n[ "$1" = run ] || exit 0\necho ready\n${script}\n`;
-        await Deno.writeTextFile(program, text, { mode: 0o755 });
-        const engine = {
-          name: "podman",
-          program,
-          version: "0",
-          rootless: false,
-          cgroups: "v2",
-          runtimes: [],
-          seccomp_profile: null,
-        };
-        await expectGivenUp({ engine: engine as ContainerEngine }, () => Promise.resolve());
-      }),
-  });
-}
-
-Deno.test({
-  ...needsContainers("a container that cannot start says why"),
-  sanitizeOps: true,
-  sanitizeResources: true,
-  async fn() {
-    const start = (more: Partial<ContainerOptions>) =>
-      RunningContainer.start(options(more), `svc-test-${crypto.randomUUID()}`, NEVER);
-    await rejects(start({ image: "localhost/svc-none:1" }), {
-      code: "infrastructure_failed",
-      message: /^Cannot start a container of localhost\/svc-none:1 with podman: .*svc-none/,
-    });
-    await rejects(start({ runtime: "no-such-runtime" }), /no-such-runtime/);
-  },
+  // Also for a user who could write there.
+  const mounts = await sh("cut -d ' ' -f 2,4 /proc/self/mounts");
+  match(mounts, /^\/ ro[, ]/m);
+  const writable = [...mounts.matchAll(/^(\/\S*) rw[, ]/gm)].map(([, path]) => path!);
+  const places = writable.filter((path) => !/^\/(proc|sys|dev)(\/|$)/.test(path));
+  deepEqual(places.sort(), ["/tmp", "/work"]);
 });

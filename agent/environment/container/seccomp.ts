@@ -5,11 +5,12 @@
 
 import { isJsonObject } from "../../../core/json.ts";
 
-/** Denied: namespaces, mounts, and the kernel's keyrings, which containers share. */
+/** Denied: namespaces, mounts, the kernel's keyrings, which containers share, and what acts on other processes. */
 const DENIED = [
   ...["unshare", "setns", "mount", "umount", "umount2", "pivot_root", "mount_setattr"],
   ...["fsopen", "fsmount", "fsconfig", "fspick", "move_mount", "open_tree"],
   ...["keyctl", "add_key", "request_key"],
+  ...["ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"],
 ];
 
 /** All CLONE_NEW* flags of `clone`. */

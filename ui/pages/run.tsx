@@ -6,6 +6,7 @@ import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { isViewed, LiveRun } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
+import { type Fact, Facts } from "../parts/facts.tsx";
 import { durationText, numberText } from "../parts/format.ts";
 import { ProblemBox } from "../parts/problem.tsx";
 import { LIVE_STATES, StateBadge } from "../parts/state_badge.tsx";
@@ -55,26 +56,16 @@ const VIEWS: Readonly<Record<string, View>> = {
   config: { label: "Configuration", view: ({ run }) => <RunConfig run={run} /> },
 };
 
-function Facts({ run }: { run: Run }) {
+function factsOf(run: Run): Fact[] {
   const { progress: { update, updates, eta_seconds }, last_metrics, algorithm } = run;
   const metric = MAIN_METRIC[algorithm];
-  const facts: [string, string][] = [
+  return [
     ["Updates", updates === null ? String(update) : `${update} of ${updates}`],
-    ...(LIVE_STATES.has(run.state) ? [["Left", durationText(eta_seconds)] as [string, string]] : []),
+    ...(LIVE_STATES.has(run.state) ? [["Left", durationText(eta_seconds)] as const] : []),
     [metric, numberText(last_metrics[metric])],
     ["Algorithm", algorithm],
     ["Deterministic", run.deterministic ? "yes" : "no"],
   ];
-  return (
-    <dl class="facts">
-      {facts.map(([name, text]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{text}</dd>
-        </div>
-      ))}
-    </dl>
-  );
 }
 
 export function RunPage() {
@@ -108,7 +99,7 @@ export function RunPage() {
       {run.progress.updates !== null && (
         <progress value={run.progress.update} max={run.progress.updates} aria-label="progress" />
       )}
-      <Facts run={run} />
+      <Facts facts={factsOf(run)} />
       {!isViewed(run) && <RunControls run={run} onChange={refresh} />}
       <nav class="tabs" aria-label="views of this run">
         {Object.entries(VIEWS).filter(([, { in_view_mode }]) => in_view_mode || !isViewed(run)).map((

@@ -3,6 +3,7 @@
 import type { TrajectoryGroup, TrajectoryMember } from "../../api/types.ts";
 import { useCall } from "../client/use_call.ts";
 import { Conversation } from "../parts/conversation.tsx";
+import { type Fact, Facts } from "../parts/facts.tsx";
 import { durationText, numberText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
 import { hrefOf, place } from "../routes.ts";
@@ -13,9 +14,9 @@ interface GroupPlace {
   group: string;
 }
 
-function Facts({ member }: { member: TrajectoryMember }) {
+function factsOf(member: TrajectoryMember): Fact[] {
   const { stop_reason, status, total_reward, terminal_reward, advantage, action_tokens, timings } = member;
-  const facts: [string, string][] = [
+  return [
     ["Reward", numberText(total_reward)],
     ["Final", numberText(terminal_reward)],
     ["Advantage", numberText(advantage)],
@@ -24,16 +25,6 @@ function Facts({ member }: { member: TrajectoryMember }) {
     ["Tokens", String(action_tokens)],
     ["Time", durationText(timings.rollout_ms / 1000)],
   ];
-  return (
-    <dl class="facts small">
-      {facts.map(([name, text]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{text}</dd>
-        </div>
-      ))}
-    </dl>
-  );
 }
 
 function Grading({ member: { verification, judge, failure, attribution } }: { member: TrajectoryMember }) {
@@ -60,7 +51,7 @@ function Member({ member }: { member: TrajectoryMember }) {
   return (
     <article class="member-column">
       <h2>Attempt {member.member}</h2>
-      <Facts member={member} />
+      <Facts facts={factsOf(member)} is_small />
       <Grading member={member} />
       <Conversation member={member} />
     </article>

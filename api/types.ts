@@ -2335,7 +2335,7 @@ export interface Operations {
     };
     problems: "unauthorized" | "not-found" | "invalid-request" | "internal";
   };
-  /** Members by scenario, ending, failure, reward or text. */
+  /** Members by scenario, ending, failure, reward, tool or text. */
   search_trajectories: {
     method: "GET";
     path: "/v1/runs/{id}/trajectories/search";
@@ -2357,6 +2357,8 @@ export interface Operations {
       min_reward?: number;
       /** The largest total reward. */
       max_reward?: number;
+      /** The name of a tool that it called. Up to 1000 characters. */
+      tool?: string;
       /** A part of a message, a call, a result or an explanation; upper and lower case are equal. Up to 1000 characters. */
       text?: string;
     };

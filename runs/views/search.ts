@@ -25,6 +25,8 @@ export interface SearchFilter {
   max_reward?: number | undefined;
   /** A part of a message, a call, a result, or the judge's explanation; upper and lower case are equal. */
   text?: string | undefined;
+  /** The name of a tool that it called. */
+  tool?: string | undefined;
 }
 
 /** The work of one search. A later search continues where it stopped. */
@@ -66,7 +68,7 @@ export async function searchMembers(run: ObservedRun, request: SearchRequest): P
       };
     }
     using file = await run.open(entry.update, {
-      before: request.filter.text === undefined ? "texts" : "part",
+      before: needsTexts(request.filter) ? "part" : "texts",
     });
     if (!file) continue;
     const next = await search.update(file, entry.update);
@@ -76,9 +78,15 @@ export async function searchMembers(run: ObservedRun, request: SearchRequest): P
   return { members: search.found, next: null, skipped_lines: skipped };
 }
 
+/** Whether texts decide what matches. */
+function needsTexts({ text, tool }: SearchFilter): boolean {
+  return text !== undefined || tool !== undefined;
+}
+
 /** Whether the index lets an update have a match. */
-function mayHave({ groups, texts_kept }: ObservedUpdate, { scenario, text }: SearchFilter): boolean {
-  return (text === undefined || texts_kept) &&
+function mayHave({ groups, texts_kept }: ObservedUpdate, filter: SearchFilter): boolean {
+  const { scenario } = filter;
+  return (texts_kept || !needsTexts(filter)) &&
     (scenario === undefined || groups.some((group) => group.scenario === scenario));
 }
 
@@ -127,7 +135,7 @@ class Search {
         if (member.member < first_member) continue;
         if (this.isSpent()) return place;
         this.#has_looked = true;
-        if (!hasFacts(member, filter) || !await this.#hasText(file, place)) continue;
+        if (!hasFacts(member, filter) || !await this.#hasTexts(file, place)) continue;
         this.found.push({ ...memberSummary(member), update, group, scenario: facts.scenario });
       }
     }
@@ -136,15 +144,18 @@ class Search {
     return null;
   }
 
-  async #hasText(file: UpdateLines, { group, member }: MemberPlace): Promise<boolean> {
-    const { text } = this.#request.filter;
-    if (text === undefined) return true;
+  async #hasTexts(file: UpdateLines, { group, member }: MemberPlace): Promise<boolean> {
+    const { filter } = this.#request;
+    if (!needsTexts(filter)) return true;
     const line = file.lines.find((line) =>
       line.kind === "texts" && line.group === group && line.member === member
     );
     const texts = line ? await file.read(line, memberTextsSchema) : null;
-    const wanted = text.toLowerCase();
-    return texts !== null && textsOf(texts).some((each) => each.toLowerCase().includes(wanted));
+    if (!texts) return false;
+    const wanted = filter.text?.toLowerCase();
+    return (wanted === undefined || textsOf(texts).some((each) => each.toLowerCase().includes(wanted))) &&
+      (filter.tool === undefined ||
+        callsOf(texts).some(({ name, malformed }) => name === filter.tool && !malformed));
   }
 }
 
@@ -157,9 +168,13 @@ function hasFacts(member: MemberFacts, filter: SearchFilter): boolean {
     (failure === undefined || failure === member.failure?.boundary);
 }
 
+function callsOf({ turns }: MemberTexts) {
+  return turns.flatMap(({ calls }) => calls);
+}
+
 /** All texts of a member, arguments of calls as JSON. */
-function textsOf({ messages, turns, judge_explanation, verification_output }: MemberTexts): string[] {
-  const calls = turns.flatMap((turn) => turn.calls);
+function textsOf(texts: MemberTexts): string[] {
+  const { messages, turns, judge_explanation, verification_output } = texts, calls = callsOf(texts);
   const of_messages = messages.flatMap(({ content, reasoning_content = "", tool_calls = [] }) => [
     content,
     reasoning_content,

@@ -238,6 +238,8 @@ test("wrong parameters are listed at their places", async (directory, send) => {
     [`${TRAJECTORIES}/search?min_reward=`, "/query/min_reward", "invalid_value"],
     [`${TRAJECTORIES}/search?max_reward=1e999`, "/query/max_reward", "invalid_value"],
     [`${TRAJECTORIES}/search?text=`, "/query/text", "invalid_value"],
+    [`${TRAJECTORIES}/search?tool=`, "/query/tool", "invalid_value"],
+    [`${TRAJECTORIES}/search?tool=${"x".repeat(1001)}`, "/query/tool", "invalid_value"],
     [`${TRAJECTORIES}/search?text=${"x".repeat(1001)}`, "/query/text", "invalid_value"],
     [`${TRAJECTORIES}/search?scenaro=a`, "/query/scenaro", "unknown_field"],
     [`${RUN_PATH}/scenarios?cursor=eA`, "/query/cursor", "invalid_value"],
@@ -267,6 +269,12 @@ test("a search finds members by each filter and by all together, in order", asyn
     assert.deepEqual(await found(`text=${encodeURIComponent(text)}`), ["1/0/0", "2/0/0"], text);
   }
   assert.deepEqual(await found("text=let&scenario=s1"), []);
+  assert.deepEqual(await found("tool=say"), ["1/0/0", "2/0/0"]);
+  assert.deepEqual(await found("tool=say&text=answer&min_reward=1"), ["1/0/0", "2/0/0"]);
+  // A tool's name is compared as a whole.
+  for (const none of ["tool=sa", "tool=Say", "tool=say&text=nowhere"]) {
+    assert.deepEqual(await found(none), [], none);
+  }
   const { json } = await send(`${TRAJECTORIES}/search?failure=tool`);
   assert.deepEqual(json.members[0], {
     ...{ update: 1, group: 0, scenario: "s0", member: 3, stop_reason: "tool_failed", status: "failed" },

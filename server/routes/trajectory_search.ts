@@ -12,6 +12,9 @@ import { decimalNumber, skippedLines, wholeNumber } from "../resources/trajector
 
 const JSON_TYPE = "application/json";
 
+/** The longest text to search for. */
+const MAX_TEXT_CHARS = 1000;
+
 const START: MemberPlace = { update: 0, group: 0, member: 0 };
 
 /** The key is a member's update, group and number. */
@@ -28,7 +31,7 @@ const search = route({
   method: "GET",
   path: "/v1/runs/{id}/trajectories/search",
   operation: "search_trajectories",
-  summary: "Members by scenario, ending, failure, reward or text.",
+  summary: "Members by scenario, ending, failure, reward, tool or text.",
   in_view_mode: true,
   query: z.strictObject({
     ...FOUND_LIST.query,
@@ -39,9 +42,12 @@ const search = route({
     failure: failureBoundary.optional().meta({ description: "Where it failed." }),
     min_reward: decimalNumber.optional().meta({ description: "The least total reward." }),
     max_reward: decimalNumber.optional().meta({ description: "The largest total reward." }),
-    text: z.string().min(1).max(1000).optional().meta({
+    tool: z.string().min(1).max(MAX_TEXT_CHARS).optional().meta({
+      description: `The name of a tool that it called. Up to ${MAX_TEXT_CHARS} characters.`,
+    }),
+    text: z.string().min(1).max(MAX_TEXT_CHARS).optional().meta({
       description:
-        "A part of a message, a call, a result or an explanation; upper and lower case are equal. Up to 1000 characters.",
+        `A part of a message, a call, a result or an explanation; upper and lower case are equal. Up to ${MAX_TEXT_CHARS} characters.`,
     }),
   }),
   answers: {

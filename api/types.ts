@@ -1006,6 +1006,8 @@ export interface Sample {
 
 export interface MetricBuckets {
   buckets: MetricBucket[];
+  /** The newest event with metrics when the answer began. The buckets have it and all before it. */
+  next_since: number;
 }
 
 export interface MetricBucket {

@@ -14,7 +14,7 @@ import { integerParameter, listParameter } from "../http/query.ts";
 import { jsonPieces, raw, type Route, route, textStream } from "../routing/route.ts";
 import { followRun } from "../resources/run_logs.ts";
 import type { Database } from "../store/database.ts";
-import { type MetricSelection, rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
+import { csvSize, type MetricSelection, rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
 
 /** The most samples in an answer. */
 const MAX_SAMPLES = 100_000;
@@ -130,13 +130,14 @@ async function* bucketsOf(database: Database, selection: MetricSelection, n: num
   for (const name of buckets.names()) yield* buckets.of(name).values();
 }
 
-async function* bucketsJson(buckets: AsyncIterable<Bucket>): AsyncGenerator<string> {
+/** @param last_seq The newest event that the buckets may have. */
+async function* bucketsJson(buckets: AsyncIterable<Bucket>, last_seq: number): AsyncGenerator<string> {
   let before = '{"buckets":[';
   for await (const bucket of buckets) {
     yield before + JSON.stringify(bucket);
     before = ",";
   }
-  yield before === "," ? "]}" : `${before}]}`;
+  yield `${before === "," ? "" : before}],"next_since":${last_seq}}`;
 }
 
 async function* bucketsCsv(buckets: AsyncIterable<Bucket>): AsyncGenerator<string> {
@@ -161,7 +162,13 @@ const listMetrics = route({
       content: {
         "application/json": z.union([
           z.strictObject({ samples: z.array(sampleSchema), next_since: z.int() }).meta({ id: "Samples" }),
-          z.strictObject({ buckets: z.array(bucketSchema) }).meta({ id: "MetricBuckets" }),
+          z.strictObject({
+            buckets: z.array(bucketSchema),
+            next_since: z.int().meta({
+              description:
+                "The newest event with metrics when the answer began. The buckets have it and all before it.",
+            }),
+          }).meta({ id: "MetricBuckets" }),
         ]),
         "text/csv": z.string(),
       },
@@ -173,7 +180,10 @@ const listMetrics = route({
     const selection = { run, since, names };
     if (n !== undefined) {
       const buckets = bucketsOf(database, selection, n);
-      return format === "csv" ? csv(bucketsCsv(buckets)) : jsonPieces(200, inPieces(bucketsJson(buckets)));
+      if (format === "csv") return csv(bucketsCsv(buckets));
+      // Read before the buckets, so that a client that goes on after it misses nothing.
+      const { last_seq } = csvSize(database, run);
+      return jsonPieces(200, inPieces(bucketsJson(buckets, last_seq)));
     }
     const most = limit ?? (format === "csv" ? Infinity : DEFAULT_SAMPLES);
     const events = limitedSamples(database, selection, most);

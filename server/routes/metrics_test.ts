@@ -81,7 +81,10 @@ Deno.test("buckets have min, mean, max and last of their updates", async () => {
           { name: "x", first_update: 4, last_update: 5, count: 2, min: 4, mean: 6, max: 8, last: 4 },
           { name: "x", first_update: 6, last_update: 7, count: 2, min: 5, mean: 5.5, max: 6, last: 5 },
         ],
+        next_since: 7,
       });
+      assert.deepEqual((await get("?since=7")).json.samples, []);
+      assert.equal((await get("?since=6")).json.samples.length, 2);
       const all = (await get("?buckets=1000")).json.buckets;
       assert.equal(all.length, 14);
       assert.deepEqual(
@@ -135,7 +138,7 @@ Deno.test("a run without a log has no samples and no buckets", async () => {
     });
     for (const id of ["run_A", "run_B"]) {
       assert.deepEqual((await send(`/v1/runs/${id}/metrics`)).json, { samples: [], next_since: 0 });
-      assert.deepEqual((await send(`/v1/runs/${id}/metrics?buckets=2`)).json, { buckets: [] });
+      assert.deepEqual((await send(`/v1/runs/${id}/metrics?buckets=2`)).json, { buckets: [], next_since: 0 });
     }
   });
 });

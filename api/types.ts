@@ -1099,6 +1099,7 @@ export interface TrajectoryTimings {
   rollout_ms: number;
 }
 
+/** Where two attempts of a group part. */
 export interface TrajectoryDiff {
   a: number;
   b: number;
@@ -1111,6 +1112,7 @@ export interface TrajectoryDiff {
   b_token: TrajectoryToken | null;
 }
 
+/** A token of an attempt, with the values of its training. */
 export interface TrajectoryToken {
   id: number;
   text: string;
@@ -1144,6 +1146,7 @@ export interface TrajectoryGroupSummary {
   members: TrajectoryMemberSummary[];
 }
 
+/** An attempt of a group, without its texts. */
 export interface TrajectoryMemberSummary {
   /** Position in the group, from 0. */
   member: number;
@@ -1201,6 +1204,7 @@ export interface TrajectoryTool {
   parameters: Record<string, unknown>;
 }
 
+/** An attempt of a group, with its texts. */
 export interface TrajectoryMember {
   /** Position in the group, from 0. */
   member: number;

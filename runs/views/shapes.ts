@@ -75,7 +75,7 @@ const memberSummarySchema = z.strictObject({
   ...memberFields,
   turns: count,
   judge_score,
-}).meta({ id: "TrajectoryMemberSummary" });
+}).meta({ id: "TrajectoryMemberSummary", description: "An attempt of a group, without its texts." });
 
 const { scenario, line, toolset, graded_by, status: group_status } = groupFactsSchema.shape;
 
@@ -126,7 +126,7 @@ export const memberSchema = z.strictObject({
       "The sequences that the model saw, as positions in the list of tokens: one with a prefix-stable template.",
   }),
   spans: z.array(spanSchema).nullable(),
-}).meta({ id: "TrajectoryMember" });
+}).meta({ id: "TrajectoryMember", description: "An attempt of a group, with its texts." });
 
 /** A group with all texts. */
 export const groupSchema = z.strictObject({
@@ -152,7 +152,7 @@ export const tokenSchema = z.strictObject({
   clipped: z.literal([-1, 0, 1]).nullable().meta({
     description: "−1: clipped below, 1: clipped above, 0: not clipped.",
   }),
-}).meta({ id: "TrajectoryToken" });
+}).meta({ id: "TrajectoryToken", description: "A token of an attempt, with the values of its training." });
 
 /** Where two members part. */
 export const diffSchema = z.strictObject({
@@ -167,7 +167,7 @@ export const diffSchema = z.strictObject({
   }),
   a_token: tokenSchema.nullable().meta({ description: "Null when the member has ended there." }),
   b_token: tokenSchema.nullable(),
-}).meta({ id: "TrajectoryDiff" });
+}).meta({ id: "TrajectoryDiff", description: "Where two attempts of a group part." });
 
 /** A member that a search found. */
 export const foundMemberSchema = memberSummarySchema.extend({

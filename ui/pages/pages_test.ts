@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import type { Run, TrajectoryMemberSummary } from "../../api/types.ts";
-import { promptOf } from "../parts/conversation.tsx";
+import type { Run } from "../../api/types.ts";
+import { argumentsLine, splitOf } from "../parts/conversation.tsx";
 import { leavesOf } from "./run_config.tsx";
 import { matches, sectionsOf } from "./run_charts.tsx";
 import { eventText } from "./run_journal.tsx";
 import { passes } from "./runs.tsx";
-import { remarkOf } from "./trajectory_updates.tsx";
+import { besideOf } from "./trajectory_places.ts";
+import { percentText } from "./trajectory_scenarios.tsx";
 
 Deno.test("metrics are shown by section, what people look at first before the rest, without those in bands", () => {
   const names = ["time/a", "kl/update", "reward/min", "reward/mean", "reward/max", "memory/x", "kl/a"];
@@ -37,22 +38,36 @@ Deno.test("runs are filtered by name or tag, state and algorithm together", () =
   assert.ok(!by({ text: "other" }) && !by({ state: "failed" }) && !by({ algorithm: "preference" }));
 });
 
-Deno.test("a member's remark says why it was not trained on", () => {
-  const member = { status: "failed", attribution: "tool", stop_reason: "tool_failed", malformed_calls: 2 };
-  assert.equal(remarkOf(member as TrajectoryMemberSummary), "failed, by the tool, tool failed, 2 malformed");
-  const kept = { status: "kept", attribution: null, stop_reason: "submitted", malformed_calls: 0 };
-  assert.equal(remarkOf(kept as TrajectoryMemberSummary), "submitted");
+Deno.test("a prompt ends before the answers of the attempt's own turns", () => {
+  const messages = (["system", "user", "assistant", "user", "assistant", "tool", "assistant"] as const).map(
+    (role, i) => ({ role, content: String(i) }),
+  );
+  const texts = (turns: number) => {
+    const { prompt, answers } = splitOf(messages, turns);
+    return [prompt.map(({ content }) => content).join(""), answers.map(({ content }) => content).join("")];
+  };
+  assert.deepEqual([texts(2), texts(3), texts(0)], [["0123", "46"], ["01", "246"], ["0123456", ""]]);
+  // A malformed turn may have no message of its own: nothing says which answer belongs to which turn.
+  assert.deepEqual(texts(4), ["01", ""]);
 });
 
-Deno.test("a prompt ends before the first answer", () => {
-  const messages = [
-    { role: "system" as const, content: "s" },
-    { role: "user" as const, content: "u" },
-    { role: "assistant" as const, content: "a" },
-    { role: "user" as const, content: "later" },
-  ];
-  assert.deepEqual(promptOf(messages).map(({ content }) => content), ["s", "u"]);
-  assert.deepEqual(promptOf(messages.slice(0, 2)).length, 2);
+Deno.test("a call's arguments are told in a line", () => {
+  assert.equal(
+    argumentsLine({ path: "a.txt", lines: [1, 2], all: null }),
+    'path: "a.txt", lines: [1,2], all: null',
+  );
+  assert.equal(argumentsLine({}), "");
+});
+
+Deno.test("what stands beside an attempt is in its group, or in that of another update", () => {
+  const at = { id: "run_1", update: "6", group: "2" };
+  assert.deepEqual(besideOf(at, "3"), { ...at, member: 3 });
+  assert.deepEqual(besideOf(at, "4-0-3"), { id: "run_1", update: "4", group: "0", member: 3 });
+  for (const text of [null, "", "x", "4-3", "-1", "1-2-3-4", "1e3"]) assert.equal(besideOf(at, text), null);
+});
+
+Deno.test("rates are percentages with one digit", () => {
+  assert.deepEqual([0.625, 0, 1, 1 / 3, null].map(percentText), ["62.5 %", "0 %", "100 %", "33.3 %", "–"]);
 });
 
 Deno.test("events are told in a line", () => {

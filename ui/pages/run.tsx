@@ -18,6 +18,8 @@ import { RunFiles } from "./run_files.tsx";
 import { HealthPanel } from "./run_health.tsx";
 import { RunJournal } from "./run_journal.tsx";
 import { TrajectoryGroupView } from "./trajectory_group.tsx";
+import { ScenarioHistory, TrajectoryScenarios } from "./trajectory_scenarios.tsx";
+import { TrajectorySearch } from "./trajectory_search.tsx";
 import { TrajectoryGroups, TrajectoryUpdates } from "./trajectory_updates.tsx";
 
 interface ViewProps {
@@ -32,25 +34,84 @@ const Overview: FunctionComponent<ViewProps> = ({ live }) => (
   </>
 );
 
-/** Updates, the groups of one, or the members of one, as the address says. */
-const Trajectories: FunctionComponent<ViewProps> = ({ run: { id, progress } }) => {
+/** The ways into the trajectories, by what follows the run in their addresses. */
+const TRAJECTORY_VIEWS: readonly (readonly [label: string, segments: readonly string[]])[] = [
+  ["Updates", ["trajectories"]],
+  ["Scenarios", ["scenarios"]],
+  ["Search", ["trajectories", "search"]],
+];
+
+function TrajectoryNav({ id }: { id: string }) {
+  const [, , section, part] = place.value.segments;
+  const current = section === "scenarios" ? "Scenarios" : part === "search" ? "Search" : "Updates";
+  return (
+    <nav class="segmented" aria-label="ways into the trajectories">
+      {TRAJECTORY_VIEWS.map(([label, segments]) => (
+        <a
+          key={label}
+          href={hrefOf(["runs", id, ...segments])}
+          aria-current={label === current ? "page" : undefined}
+        >
+          {label}
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** Updates, the groups of one, the attempts of a group, or a search, as the address says. */
+const Trajectories: FunctionComponent<ViewProps> = ({ run: { id, progress: { update: version } } }) => {
   const [, , , update, group] = place.value.segments;
-  if (update === undefined) return <TrajectoryUpdates id={id} version={progress.update} />;
-  if (group === undefined) return <TrajectoryGroups id={id} update={update} />;
-  return <TrajectoryGroupView id={id} update={update} group={group} />;
+  if (update !== undefined && group !== undefined) {
+    return <TrajectoryGroupView id={id} update={update} group={group} />;
+  }
+  return (
+    <>
+      <TrajectoryNav id={id} />
+      {update === undefined
+        ? <TrajectoryUpdates id={id} version={version} />
+        : update === "search"
+        ? <TrajectorySearch id={id} version={version} />
+        : <TrajectoryGroups id={id} update={update} />}
+    </>
+  );
+};
+
+const Scenarios: FunctionComponent<ViewProps> = ({ run: { id, progress: { update: version } } }) => {
+  const [, , , scenario] = place.value.segments;
+  return (
+    <>
+      <TrajectoryNav id={id} />
+      {scenario === undefined
+        ? <TrajectoryScenarios id={id} version={version} />
+        : <ScenarioHistory id={id} scenario={scenario} version={version} />}
+    </>
+  );
 };
 
 interface View {
+  /** Of its tab. */
   label: string;
   view: FunctionComponent<ViewProps>;
   /** Whether view mode has it too. */
   in_view_mode?: true;
+  /** The view whose tab is its own too. */
+  within?: string;
+  /** It has a page of its own below the tabs, so what the run came to is left out. */
+  is_deep?: true;
 }
 
 /** The views of a run, by the third segment of their address. */
 const VIEWS: Readonly<Record<string, View>> = {
   "": { label: "Charts", view: Overview, in_view_mode: true },
-  trajectories: { label: "Trajectories", view: Trajectories, in_view_mode: true },
+  trajectories: { label: "Trajectories", view: Trajectories, in_view_mode: true, is_deep: true },
+  scenarios: {
+    label: "Trajectories",
+    view: Scenarios,
+    in_view_mode: true,
+    within: "trajectories",
+    is_deep: true,
+  },
   journal: { label: "Journal", view: ({ live }) => <RunJournal live={live} /> },
   files: { label: "Checkpoints and files", view: ({ run }) => <RunFiles run={run} /> },
   config: { label: "Configuration", view: ({ run }) => <RunConfig run={run} /> },
@@ -96,23 +157,27 @@ export function RunPage() {
           <p>{run.error.detail}</p>
         </div>
       )}
-      {run.progress.updates !== null && (
-        <progress value={run.progress.update} max={run.progress.updates} aria-label="progress" />
+      {!view.is_deep && (
+        <>
+          {run.progress.updates !== null && (
+            <progress value={run.progress.update} max={run.progress.updates} aria-label="progress" />
+          )}
+          <Facts facts={factsOf(run)} />
+          {!isViewed(run) && <RunControls run={run} onChange={refresh} />}
+        </>
       )}
-      <Facts facts={factsOf(run)} />
-      {!isViewed(run) && <RunControls run={run} onChange={refresh} />}
       <nav class="tabs" aria-label="views of this run">
-        {Object.entries(VIEWS).filter(([, { in_view_mode }]) => in_view_mode || !isViewed(run)).map((
-          [key, { label }],
-        ) => (
-          <a
-            key={key}
-            href={hrefOf(key === "" ? ["runs", id] : ["runs", id, key])}
-            aria-current={VIEWS[key] === view ? "page" : undefined}
-          >
-            {label}
-          </a>
-        ))}
+        {Object.entries(VIEWS)
+          .filter(([, { in_view_mode, within }]) => (in_view_mode || !isViewed(run)) && within === undefined)
+          .map(([key, { label }]) => (
+            <a
+              key={key}
+              href={hrefOf(key === "" ? ["runs", id] : ["runs", id, key])}
+              aria-current={VIEWS[key] === view || view.within === key ? "page" : undefined}
+            >
+              {label}
+            </a>
+          ))}
       </nav>
       <View live={live} run={run} />
     </>

@@ -1,146 +1,148 @@
 /** The updates of a run whose trajectories were kept, and the groups of one. */
 
 import type { TrajectoryGroupSummary, TrajectoryMemberSummary } from "../../api/types.ts";
-import { useCall } from "../client/use_call.ts";
-import { numberText } from "../parts/format.ts";
-import { Loading } from "../parts/loading.tsx";
+import { usePages } from "../client/use_pages.ts";
+import { lossesOf, lossOf, wordsOf } from "../parts/attempt.ts";
+import { numberText, timeText } from "../parts/format.ts";
+import { type KeyBinding, Shortcuts, useKeys } from "../parts/keys.tsx";
+import { LongTable, ROW_KEYS } from "../parts/long_table.tsx";
 import { hrefOf } from "../routes.ts";
 
-/** Updates or groups of one answer. */
-const PAGE = 500;
+/** Heights of rows in pixels. */
+const UPDATE_ROW = 40, GROUP_ROW = 60;
 
 export function TrajectoryUpdates({ id, version }: { id: string; version: number }) {
-  const loaded = useCall(
-    "GET /v1/runs/{id}/trajectories",
-    { params: { id }, query: { limit: PAGE } },
+  const list = usePages("GET /v1/runs/{id}/trajectories", { params: { id } }, {
+    itemsOf: ({ updates }) => updates,
     version,
-  );
+  });
+  useKeys(ROW_KEYS);
   return (
-    <Loading of={loaded} what="the updates">
-      {({ updates }) =>
-        updates.length === 0
-          ? <p class="quiet">No update has trajectories yet. They need [observe] in the configuration.</p>
-          : (
-            <div class="table-scroll">
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">Update</th>
-                    <th scope="col" class="number">Reward</th>
-                    <th scope="col" class="number">Passed</th>
-                    <th scope="col" class="number">Attempts</th>
-                    <th scope="col" class="number">Kept</th>
-                    <th scope="col" class="number">Failed</th>
-                    <th scope="col" class="number">Groups</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {updates.map((row) => (
-                    <tr key={row.update}>
-                      <th scope="row">
-                        <a href={hrefOf(["runs", id, "trajectories", row.update])}>update {row.update}</a>
-                      </th>
-                      <td class="number">
-                        {numberText(row.reward_mean)}{" "}
-                        <span class="quiet">
-                          {numberText(row.reward_min)} to {numberText(row.reward_max)}
-                        </span>
-                      </td>
-                      <td class="number">{row.passes}</td>
-                      <td class="number">{row.trajectories}</td>
-                      <td class="number">{row.kept}</td>
-                      <td class="number">{row.failed}</td>
-                      <td class="number">{row.groups}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
-          )}
-    </Loading>
+    <>
+      <LongTable
+        label="updates"
+        list={list}
+        row_height={UPDATE_ROW}
+        keyOf={({ update }) => update}
+        columns={[
+          { label: "Update" },
+          { label: "Reward", is_number: true },
+          { label: "Lowest", is_number: true },
+          { label: "Highest", is_number: true },
+          { label: "Passed", is_number: true },
+          { label: "Attempts", is_number: true },
+          { label: "Trained on", is_number: true },
+          { label: "Failed", is_number: true },
+          { label: "Groups", is_number: true },
+          { label: "Texts" },
+          { label: "Written" },
+        ]}
+        empty={
+          <div class="empty">
+            <h2>No trajectories yet</h2>
+            <p>
+              They appear with the first update of a run of <code>agent_grpo</code> whose configuration has an
+              {" "}
+              <code>[observe]</code> section.
+            </p>
+          </div>
+        }
+      >
+        {(row) => (
+          <>
+            <th scope="row">
+              <a href={hrefOf(["runs", id, "trajectories", row.update])}>update {row.update}</a>
+            </th>
+            <td class="number strong">{numberText(row.reward_mean)}</td>
+            <td class="number quiet-number">{numberText(row.reward_min)}</td>
+            <td class="number quiet-number">{numberText(row.reward_max)}</td>
+            <td class="number">{row.passes}</td>
+            <td class="number">{row.trajectories}</td>
+            <td class="number">{row.kept}</td>
+            <td class="number">{row.failed > 0 ? <span class="some-failed">{row.failed}</span> : 0}</td>
+            <td class="number">{row.groups}</td>
+            <td>{row.texts_kept ? "kept" : <span class="quiet">not kept</span>}</td>
+            <td>
+              <time dateTime={row.time}>{timeText(row.time)}</time>
+            </td>
+          </>
+        )}
+      </LongTable>
+      <Shortcuts bindings={ROW_KEYS} />
+    </>
   );
-}
-
-/** Why a member is not like the others, in words; empty when it is. */
-export function remarkOf(
-  { status, attribution, stop_reason, malformed_calls }: TrajectoryMemberSummary,
-): string {
-  const lost = status === "kept" ? [] : [status.replace("_", " "), attribution && `by the ${attribution}`];
-  const parts = [
-    ...lost,
-    stop_reason.replaceAll("_", " "),
-    malformed_calls > 0 && `${malformed_calls} malformed`,
-  ];
-  return parts.filter(Boolean).join(", ");
 }
 
 /** A member as a link with its reward: its frame says whether it was trained on, its text how it went. */
 function MemberLink({ member, href }: { member: TrajectoryMemberSummary; href: string }) {
-  const { total_reward, status } = member;
+  const { total_reward, status, stop_reason } = member, remark = lossOf(member) ?? wordsOf(stop_reason);
   const quality = total_reward === null ? "none" : total_reward > 0 ? "good" : "bad";
   return (
-    <a class={`member is-${status} ${quality}`} href={href} title={remarkOf(member)}>
-      <span class="unseen">member {member.member},</span>
+    <a class={`member is-${status} ${quality}`} href={href} title={remark}>
+      <span class="unseen">attempt {member.member}, {remark}, reward</span>
       {total_reward === null ? "–" : numberText(total_reward)}
     </a>
   );
 }
 
-const GROUP_TEXTS: Readonly<Record<TrajectoryGroupSummary["status"], string>> = {
-  kept: "trained on",
-  degenerate: "no signal: all rewards are equal",
-  too_small: "dropped: fewer than two attempts are left",
-  ungraded: "dropped: nothing graded it",
+export const GROUP_TEXTS: Readonly<Record<TrajectoryGroupSummary["status"], string>> = {
+  kept: "Trained on",
+  degenerate: "No signal: all rewards are equal",
+  too_small: "Dropped: fewer than two attempts are left",
+  ungraded: "Dropped: nothing graded it",
 };
 
 export function TrajectoryGroups({ id, update }: { id: string; update: string }) {
-  const input = { params: { id, update }, query: { limit: PAGE } };
-  const loaded = useCall("GET /v1/runs/{id}/trajectories/updates/{update}", input);
+  const list = usePages("GET /v1/runs/{id}/trajectories/updates/{update}", { params: { id, update } }, {
+    itemsOf: ({ groups }) => groups,
+  });
+  const step = (by: number) => () =>
+    location.assign(hrefOf(["runs", id, "trajectories", Math.max(1, Number(update) + by)]));
+  const keys: KeyBinding[] = [
+    ...ROW_KEYS,
+    { keys: ["n", "ArrowRight"], what: "next update", action: step(1) },
+    { keys: ["p", "ArrowLeft"], what: "previous update", action: step(-1) },
+    { keys: ["u"], what: "all updates", action: () => location.assign(hrefOf(["runs", id, "trajectories"])) },
+  ];
+  useKeys(keys);
+  const hrefTo = (group: number, member?: number) =>
+    hrefOf(["runs", id, "trajectories", update, group], { member });
   return (
     <>
       <p class="crumbs">
         <a href={hrefOf(["runs", id, "trajectories"])}>All updates</a> / update {update}
       </p>
-      <Loading of={loaded} what="the groups">
-        {({ groups }) => (
-          <div class="table-scroll">
-            <table class="list">
-              <thead>
-                <tr>
-                  <th scope="col">Scenario</th>
-                  <th scope="col">Attempts, by reward</th>
-                  <th scope="col">Group</th>
-                  <th scope="col">Graded by</th>
-                </tr>
-              </thead>
-              <tbody>
-                {groups.map(({ group, scenario, status, graded_by, members }) => (
-                  <tr key={group}>
-                    <th scope="row">
-                      <a href={hrefOf(["runs", id, "trajectories", update, group])}>{scenario}</a>
-                    </th>
-                    <td>
-                      <div class="members">
-                        {members.map((member) => (
-                          <MemberLink
-                            key={member.member}
-                            member={member}
-                            href={hrefOf(["runs", id, "trajectories", update, group], {
-                              member: member.member,
-                            })}
-                          />
-                        ))}
-                      </div>
-                    </td>
-                    <td>{GROUP_TEXTS[status]}</td>
-                    <td>{graded_by ?? "–"}</td>
-                  </tr>
+      <LongTable
+        label={`scenarios of update ${update}`}
+        list={list}
+        row_height={GROUP_ROW}
+        keyOf={({ group }) => group}
+        columns={[{ label: "Scenario" }, { label: "Attempts, by reward" }, { label: "Group" }, {
+          label: "Graded by",
+        }]}
+        empty={<p class="quiet">This update has no scenario.</p>}
+      >
+        {({ group, scenario, status, graded_by, members }) => (
+          <>
+            <th scope="row">
+              <a href={hrefTo(group)}>{scenario}</a>
+            </th>
+            <td>
+              <div class="members">
+                {members.map((member) => (
+                  <MemberLink key={member.member} member={member} href={hrefTo(group, member.member)} />
                 ))}
-              </tbody>
-            </table>
-          </div>
+              </div>
+            </td>
+            <td>
+              {GROUP_TEXTS[status]}
+              <span class="losses">{lossesOf(members)}</span>
+            </td>
+            <td>{graded_by ?? "–"}</td>
+          </>
         )}
-      </Loading>
+      </LongTable>
+      <Shortcuts bindings={keys} />
     </>
   );
 }

@@ -29,6 +29,14 @@ export function durationText(seconds: number | null | undefined): string {
   return hours > 0 ? `${hours}:${two(minutes)}:${rest}` : `${minutes}:${rest}`;
 }
 
+/** `0.4 ms`, `22 ms`, `1.19 s`, and from a minute on as {@link durationText}. */
+export function millisecondsText(ms: number): string {
+  if (ms >= 59_950) return durationText(ms / 1000);
+  return ms < 999.5
+    ? `${ms < 99.5 ? Number(ms.toPrecision(2)) : Math.round(ms)} ms`
+    : `${Number((ms / 1000).toPrecision(3))} s`;
+}
+
 /** A time in the reader's time zone: the hour of today, else the date too. */
 export function timeText(time: string, now: Date = new Date()): string {
   const date = new Date(time), is_today = date.toDateString() === now.toDateString();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { bytesText, durationText, numberText } from "./format.ts";
+import { bytesText, durationText, millisecondsText, numberText } from "./format.ts";
 import { sparklinePath } from "./sparkline.tsx";
 
 Deno.test("sizes, numbers and times are read by people", () => {
@@ -11,6 +11,9 @@ Deno.test("sizes, numbers and times are read by people", () => {
   ]);
   assert.deepEqual([0.4, 59.4, 60, 249, 3849, 97_200, null].map(durationText), [
     ...["0 s", "59 s", "1:00", "4:09", "1:04:09", "1 d 3 h", "–"],
+  ]);
+  assert.deepEqual([0, 0.412, 22.4, 999.4, 1187, 59_949, 249_000].map(millisecondsText), [
+    ...["0 ms", "0.41 ms", "22 ms", "999 ms", "1.19 s", "59.9 s", "4:09"],
   ]);
 });
 

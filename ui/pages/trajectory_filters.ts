@@ -1,0 +1,57 @@
+/** The filters of a search for trajectories, as they stand in the address. */
+
+import type { InputOf } from "../client/api.ts";
+
+type SearchQuery = NonNullable<InputOf<"GET /v1/runs/{id}/trajectories/search">["query"]>;
+/** What a trajectory must meet; an absent filter is met. */
+export type SearchFilter = Omit<SearchQuery, "limit" | "cursor">;
+
+/** Filters by name, in the order of the form. Their names are those of the API and of the address. */
+const TEXTS = ["text", "scenario", "tool", "stop_reason", "failure"] as const;
+const NUMBERS = ["min_reward", "max_reward"] as const;
+
+type FilterName = (typeof TEXTS | typeof NUMBERS)[number];
+
+/** The filters of an address. What is no number cannot bound a reward and is left out. */
+export function filterOf(query: URLSearchParams): SearchFilter {
+  const given: Partial<Record<FilterName, string | number>> = {};
+  for (const name of TEXTS) {
+    const value = query.get(name);
+    if (value) given[name] = value;
+  }
+  for (const name of NUMBERS) {
+    const text = query.get(name)?.trim(), value = Number(text);
+    if (text && Number.isFinite(value)) given[name] = value;
+  }
+  return given as SearchFilter;
+}
+
+/** The address's query with one filter changed; an empty text removes it. */
+export function queryWith(query: URLSearchParams, name: FilterName, value: string): Record<string, string> {
+  const { [name]: _, ...others } = Object.fromEntries(query);
+  return value.trim() === "" ? others : { ...others, [name]: value };
+}
+
+/** How an attempt may have ended. */
+export const STOP_REASONS: readonly NonNullable<SearchFilter["stop_reason"]>[] = [
+  "completed",
+  "submitted",
+  "no_tool_call",
+  "max_turns",
+  "max_turn_tokens",
+  "max_trajectory_tokens",
+  "timeout",
+  "tool_failed",
+  "environment_failed",
+  "cancelled",
+];
+
+/** Where an attempt may have broken. */
+export const BOUNDARIES: readonly NonNullable<SearchFilter["failure"]>[] = [
+  "prompt",
+  "tool",
+  "environment",
+  "reward",
+  "judge",
+  "infrastructure",
+];

@@ -24,10 +24,10 @@ export function MemberHead({ member, title }: { member: TrajectoryMember; title:
   return (
     <header class="member-head">
       <h2>{title}</h2>
-      {loss && <p class="not-trained">Not trained on. {loss}.</p>}
+      {loss && <p class="not-trained">Not trained on: {loss}.</p>}
       <Facts facts={factsOf(member)} is_small />
       <p class="quiet">
-        {numberText(member.total_reward)} = {rewardSum(member)}
+        {rewardSum(member)}
         {member.malformed_calls > 0 && ` · ${member.malformed_calls} malformed calls`}
         {!member.deterministic && " · not deterministic"}
       </p>

@@ -44,10 +44,13 @@ export function segmentsOf({ timings, turns }: Pick<TrajectoryMember, "timings" 
   return segments.filter(({ ms }) => ms > 0);
 }
 
-/** `0.5 + 0 + final 1`: what the total reward is the sum of. */
-export function rewardSum({ step_rewards, terminal_reward }: TrajectoryMember): string {
-  const steps = step_rewards.map((reward) => numberText(reward));
-  return [...steps, `final ${numberText(terminal_reward)}`].join(" + ");
+/** `1.5 = 0.5 + 0 + final 1`: what the total reward is the sum of, or what the steps gave without a final one. */
+export function rewardSum({ step_rewards, terminal_reward, total_reward }: TrajectoryMember): string {
+  const steps = step_rewards.map((reward) => numberText(reward)).join(" + ");
+  if (terminal_reward === null) return steps === "" ? "not graded" : `not graded, its steps gave ${steps}`;
+  return `${numberText(total_reward)} = ${steps === "" ? "" : `${steps} + `}final ${
+    numberText(terminal_reward)
+  }`;
 }
 
 /** A word of the API as people write it: `no_tool_call` is "no tool call". */
@@ -66,7 +69,7 @@ export function lossOf(
     case "group_dropped":
       return `dropped with its group (${wordsOf(stop_reason)})`;
     default:
-      return `${status}: ${wordsOf(stop_reason)}${attribution ? `, attributed to the ${attribution}` : ""}`;
+      return `${status} (${wordsOf(stop_reason)})${attribution ? `, attributed to the ${attribution}` : ""}`;
   }
 }
 

@@ -48,9 +48,12 @@ Deno.test("the time of an attempt follows its course", () => {
 });
 
 Deno.test("a reward is told as the sum that it is", () => {
-  const member = { step_rewards: [0.5, 0], terminal_reward: 1 } as TrajectoryMember;
-  assert.equal(rewardSum(member), "0.5 + 0 + final 1");
-  assert.equal(rewardSum({ ...member, terminal_reward: null }), "0.5 + 0 + final –");
+  const member = { step_rewards: [0.5, 0], terminal_reward: 1, total_reward: 1.5 } as TrajectoryMember;
+  assert.equal(rewardSum(member), "1.5 = 0.5 + 0 + final 1");
+  assert.equal(rewardSum({ ...member, step_rewards: [], total_reward: 1 }), "1 = final 1");
+  const ungraded = { ...member, terminal_reward: null, total_reward: null };
+  assert.equal(rewardSum(ungraded), "not graded, its steps gave 0.5 + 0");
+  assert.equal(rewardSum({ ...ungraded, step_rewards: [] }), "not graded");
 });
 
 Deno.test("members that were not trained on say why, one by one and together", () => {
@@ -59,7 +62,7 @@ Deno.test("members that were not trained on say why, one by one and together", (
   const failed = { status: "failed", stop_reason: "tool_failed", attribution: "tool" } as const;
   const lost = { status: "group_dropped", stop_reason: "submitted", attribution: null } as const;
   assert.deepEqual([kept, late, failed, lost].map(lossOf), [
-    ...[null, "dropped: timeout, attributed to the budget", "failed: tool failed, attributed to the tool"],
+    ...[null, "dropped (timeout), attributed to the budget", "failed (tool failed), attributed to the tool"],
     "dropped with its group (submitted)",
   ]);
   assert.equal(lossesOf([late, kept, late, failed]), "2 dropped: timeout · 1 failed: tool failed");

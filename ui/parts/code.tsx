@@ -29,7 +29,8 @@ export function Code({ text, mark = null }: { text: string; mark?: Mark | null }
     <details class="long">
       <summary>
         <pre class="text">{piecesOf(text.slice(0, FOLDED_CHARS)).map(shown)} …</pre>
-        <span class="quiet">{text.length.toLocaleString("en")} characters: show all</span>
+        <span class="quiet to-open">{text.length.toLocaleString("en")} characters: show all</span>
+        <span class="quiet to-fold">fold</span>
       </summary>
       <pre class="text">{piecesOf(text).map(shown)}</pre>
     </details>

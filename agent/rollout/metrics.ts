@@ -22,7 +22,8 @@ type RolloutMetrics = Record<string, number>;
  * failed), `env/verify_failed_fraction` (of these: the verification failed), `failure/<attribution>_fraction` (share
  * of each cause of a failure), `stop/<reason>` (share of each reason),
  * `agent/turns_mean`, `agent/tokens_mean` (the model's own tokens), `env/acquire_ms_mean`, `time/queue_seconds` (mean
- * wait for a slot), `time/reward_seconds` (sum of all verifications). Over those with a turn:
+ * wait for a slot), `time/generate_seconds`, `time/tools_seconds` and `time/reward_seconds` (sums of what all turns of
+ * the model, all calls and all verifications took). Over those with a turn:
  * `agent/tool_calls_per_turn` (well-formed calls by turns). Over those with a call: `agent/malformed_call_fraction` and
  * `agent/valid_call_fraction` (shares of a trajectory's calls). Over those that executed one: `env/exec_ms_mean` (mean
  * of a trajectory's calls).
@@ -81,6 +82,8 @@ function trajectoryMetrics(all: readonly Trajectory[]): NullableMetrics {
       return mean(turns.flatMap(({ calls }) => calls.filter(wasExecuted).map(({ exec_ms }) => exec_ms)));
     }),
     "time/queue_seconds": mean(all.map(({ timings }) => timings.queue_ms / 1000)),
+    "time/generate_seconds": sum(all.map(({ timings }) => timings.generate_ms / 1000)),
+    "time/tools_seconds": sum(all.map(({ timings }) => timings.tools_ms / 1000)),
     "time/reward_seconds": sum(all.map(({ timings }) => timings.reward_ms / 1000)),
   };
   for (const attribution of ATTRIBUTIONS) {

@@ -39,9 +39,16 @@ function update() {
   giveCalls(a!, [[["ok", 10]], [["ok", 30]]]);
   giveCalls(b!, [[]]);
   giveCalls(c!, [[["malformed", 0], ["ok", 100]], [["malformed", 0]], [["malformed", 0]], [["skipped", 0]]]);
-  a!.timings = { ...a!.timings, queue_ms: 0, acquire_ms: 100, reward_ms: 500 };
+  a!.timings = {
+    ...a!.timings,
+    queue_ms: 0,
+    acquire_ms: 100,
+    generate_ms: 3000,
+    tools_ms: 40,
+    reward_ms: 500,
+  };
   b!.timings = { ...b!.timings, queue_ms: 2000, acquire_ms: 300, reward_ms: 1500 };
-  d!.timings = { ...d!.timings, queue_ms: 6000 };
+  d!.timings = { ...d!.timings, queue_ms: 6000, generate_ms: 250, tools_ms: 10 };
   const groups = [
     first,
     rewardedGroup([1, 1], 1),
@@ -79,6 +86,8 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     // Means of 10 and 30, and of 100: not of 10, 30 and 100.
     "env/exec_ms_mean": (20 + 100) / 2,
     "time/queue_seconds": 8 / 8,
+    "time/generate_seconds": 3.25,
+    "time/tools_seconds": 0.05,
     "time/reward_seconds": 2,
     "stop/completed": 3 / 8,
     "stop/no_tool_call": 1 / 8,

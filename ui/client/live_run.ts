@@ -4,20 +4,16 @@ import { signal } from "@preact/signals";
 import type { Events, Run, RunHealth } from "../../api/types.ts";
 import type { Api } from "./api.ts";
 import { follow, waitFor } from "./event_stream.ts";
+import { BUCKETS, type Series, SeriesSet } from "./series.ts";
 
 type RunEvents = Events["stream_run_events"];
 /** An event of a run's log. */
 export type RunEvent = RunEvents[keyof RunEvents];
 
-/** The values of a metric by optimiser step, oldest first. A value that is not finite is null and has its place. */
-export interface Series {
-  updates: number[];
-  steps: number[];
-  values: (number | null)[];
-}
-
 /** Events of the journal that are kept in memory; older ones are in the run's artefact `events`. */
 const JOURNAL_LENGTH = 1000;
+/** Events before those of the newest metrics from which on the stream is read, for the journal. */
+const JOURNAL_EVENTS = 2000;
 /** Kinds that people read one by one. */
 const JOURNAL_KINDS: ReadonlySet<RunEvent["kind"]> = new Set([
   "state",
@@ -44,7 +40,7 @@ export function isViewed({ plan }: Run): boolean {
 export class LiveRun {
   readonly run = signal<Run | null>(null);
   readonly health = signal<RunHealth | null>(null);
-  /** Each metric by name. The arrays grow in place; the signal changes with each growth. */
+  /** Each metric by name. The series grow in place; the signal changes with each growth. */
   readonly series = signal<ReadonlyMap<string, Series>>(new Map());
   /** The newest events last. */
   readonly journal = signal<readonly RunEvent[]>([]);
@@ -52,9 +48,10 @@ export class LiveRun {
   readonly error = signal<unknown>(null);
   readonly #api: Api;
   readonly #id: string;
-  readonly #series = new Map<string, Series>();
+  readonly #series = new SeriesSet();
   #journal: RunEvent[] = [];
   #is_changed = false;
+  #is_loading = false;
 
   constructor(api: Api, id: string) {
     this.#api = api;
@@ -71,12 +68,16 @@ export class LiveRun {
       is_waiting = false;
       this.flush();
       if (is_stale) is_stale = (this.refresh(abort), false);
+      if (this.#series.is_stale) this.#reloadMetrics(abort);
     };
     try {
       await this.refresh(abort);
-      if (isViewed(this.run.value!)) return await this.#loadMetrics(abort);
+      await this.#loadMetrics(abort);
+      if (isViewed(this.run.value!)) return await this.#followFiles(abort);
+      const first = this.#series.since - JOURNAL_EVENTS;
       await follow({
         signal: abort,
+        last_id: first > 0 ? String(first) : null,
         open: (last_id, signal) =>
           this.#api.open(`./v1/runs/${encodeURIComponent(this.#id)}/events`, {
             signal,
@@ -98,7 +99,8 @@ export class LiveRun {
   /** Adds an event. */
   take(event: RunEvent): void {
     this.#is_changed = true;
-    if (event.kind === "metrics") this.#takeMetrics(event);
+    if (event.kind === "metrics") this.#series.take(event);
+    if (event.kind === "state") this.#series.drop(event);
     if (!JOURNAL_KINDS.has(event.kind)) return;
     this.#journal.push(event);
     if (this.#journal.length > 2 * JOURNAL_LENGTH) this.#journal = this.#journal.slice(-JOURNAL_LENGTH);
@@ -108,7 +110,7 @@ export class LiveRun {
   flush(): void {
     if (!this.#is_changed) return;
     this.#is_changed = false;
-    this.series.value = new Map(this.#series);
+    this.series.value = new Map(this.#series.by_name);
     this.journal.value = this.#journal.slice(-JOURNAL_LENGTH);
   }
 
@@ -119,42 +121,34 @@ export class LiveRun {
     this.health.value = await this.#api.call("GET /v1/runs/{id}/health", { params, signal });
   }
 
-  /** Takes the metrics of a run without a stream of events, and looks for new ones until the signal. */
+  /** Takes the metrics up to now, in the server's buckets: however long the run, there are not too many to draw. */
   async #loadMetrics(signal: AbortSignal): Promise<void> {
-    for (let since = 0; !signal.aborted; await waitFor(VIEW_MS, signal)) {
-      for (let is_more = true; is_more;) {
-        const query = { since };
-        const answer = await this.#api.call("GET /v1/runs/{id}/metrics", {
-          params: { id: this.#id },
-          query,
-          signal,
-        });
-        if (!("samples" in answer)) return;
-        for (const { update, step, name, value } of answer.samples) {
-          this.#takeMetrics({ update, step, values: { [name]: value } });
-        }
-        is_more = answer.next_since > since && answer.samples.length > 0;
-        this.#is_changed ||= is_more;
-        since = answer.next_since;
-      }
-      this.flush();
-      await this.refresh(signal);
-    }
+    const answer = await this.#api.call("GET /v1/runs/{id}/metrics", {
+      params: { id: this.#id },
+      query: { buckets: BUCKETS },
+      signal,
+    });
+    if (!("buckets" in answer)) return;
+    this.#series.begin(answer);
+    this.#is_changed = true;
+    this.flush();
   }
 
-  #takeMetrics({ update, step, values }: Pick<RunEvents["metrics"], "update" | "step" | "values">): void {
-    for (const [name, value] of Object.entries(values)) {
-      let series = this.#series.get(name);
-      if (!series) this.#series.set(name, series = { updates: [], steps: [], values: [] });
-      // After a resume steps are repeated; the later one counts.
-      while (series.steps.length > 0 && series.steps.at(-1)! >= step) {
-        series.updates.pop();
-        series.steps.pop();
-        series.values.pop();
-      }
-      series.updates.push(update);
-      series.steps.push(step);
-      series.values.push(value);
+  /** Takes new buckets, one request at a time. A failed one is repeated with the next event. */
+  #reloadMetrics(signal: AbortSignal): void {
+    if (this.#is_loading) return;
+    this.#is_loading = true;
+    this.#loadMetrics(signal).catch(() => {}).finally(() => this.#is_loading = false);
+  }
+
+  /** Looks at the files of a viewed run until the signal. */
+  async #followFiles(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const before = this.run.value?.progress.update;
+      await waitFor(VIEW_MS, signal);
+      if (signal.aborted) return;
+      await this.refresh(signal);
+      if (this.run.value?.progress.update !== before) await this.#loadMetrics(signal);
     }
   }
 }

@@ -14,25 +14,17 @@ function metrics(seq: number, update: number, values: Record<string, number | nu
   return { seq, time: "2026-01-01T00:00:00Z", run: "run_1", kind: "metrics", update, step: update, values };
 }
 
-Deno.test("metrics become series; after a resume the later value of an update counts", () => {
-  const live = liveRun();
-  live.take(metrics(1, 1, { a: 1 }));
-  live.take(metrics(2, 2, { a: 2, b: null }));
-  live.take(metrics(3, 3, { a: 3 }));
-  assert.equal(live.series.value.size, 0, "nothing is drawn before the next frame");
+Deno.test("metrics become series with the next frame; a run that resumes repeats its updates", () => {
+  const live = liveRun(), values = () => live.series.value.get("a")?.values;
+  for (const [seq, value] of [1, 2, 3].entries()) live.take(metrics(seq + 1, value, { a: value }));
+  assert.equal(values(), undefined, "nothing is drawn before the next frame");
   live.flush();
-  assert.deepEqual(live.series.value.get("a"), { updates: [1, 2, 3], steps: [1, 2, 3], values: [1, 2, 3] });
-  live.take(metrics(4, 2, { a: 20 }));
+  assert.deepEqual(values(), [1, 2, 3]);
+  const base = { seq: 4, time: "", run: "run_1", reason: null, detail: "", checkpoint: "update_000001" };
+  live.take({ ...base, kind: "state", state: "starting", update: 1 } as unknown as RunEvent);
+  live.take(metrics(5, 2, { a: 20 }));
   live.flush();
-  assert.deepEqual(live.series.value.get("a"), { updates: [1, 2], steps: [1, 2], values: [1, 20] });
-  assert.deepEqual(live.series.value.get("b"), { updates: [2], steps: [2], values: [null] });
-});
-
-Deno.test("several steps of one update are all kept", () => {
-  const live = liveRun();
-  for (const step of [1, 2]) live.take({ ...metrics(step, 1, { loss: 4 + step }), step } as RunEvent);
-  live.flush();
-  assert.deepEqual(live.series.value.get("loss"), { updates: [1, 1], steps: [1, 2], values: [5, 6] });
+  assert.deepEqual(values(), [1, 20]);
 });
 
 Deno.test("the journal has what people read, and not every metric", () => {
@@ -46,23 +38,46 @@ Deno.test("the journal has what people read, and not every metric", () => {
   assert.deepEqual(live.journal.value, [event]);
 });
 
-Deno.test("a viewed run has no stream: its metrics are read from its files, page by page", async () => {
+/** A server of one run, which ends the page when it is asked for something a second time. */
+function serverOf(answers: Record<string, unknown>) {
   const abort = new AbortController(), asked: string[] = [];
-  const samples = (seq: number) => [{ seq, time: "", update: seq, step: seq, name: "a", value: 10 * seq }];
-  const answers: Record<string, unknown> = {
-    "/v1/runs/run_1": { id: "run_1", plan: null },
+  const live = liveRun((input, init) => {
+    const { pathname, search } = input as URL, path = pathname + search;
+    const last = new Headers(init?.headers).get("last-event-id");
+    asked.push(last === null ? path : `${path} after ${last}`);
+    if (path.endsWith("/events")) abort.abort();
+    return Promise.resolve(Response.json(answers[path]));
+  });
+  return { live, abort, asked };
+}
+
+const BUCKET = { name: "a", first_update: 1, last_update: 3, count: 3, min: 1, mean: 2, max: 3, last: 3 };
+
+Deno.test("a long run begins with buckets, and its stream with the journal of its last events", async () => {
+  const { live, abort, asked } = serverOf({
+    "/v1/runs/run_1": { id: "run_1", plan: {} },
     "/v1/runs/run_1/health": { rules: [] },
-    "/v1/runs/run_1/metrics?since=0": { samples: samples(1), next_since: 1 },
-    "/v1/runs/run_1/metrics?since=1": { samples: samples(2), next_since: 2 },
-    "/v1/runs/run_1/metrics?since=2": { samples: [], next_since: 2 },
-  };
-  const live = liveRun((input) => {
-    const { pathname, search } = input as URL;
-    asked.push(pathname + search);
-    if (search === "?since=2") queueMicrotask(() => setTimeout(() => abort.abort()));
-    return Promise.resolve(Response.json(answers[pathname + search]));
+    "/v1/runs/run_1/metrics?buckets=1000": { buckets: [BUCKET], next_since: 5000 },
   });
   await live.follow(abort.signal);
-  assert.deepEqual(live.series.value.get("a"), { updates: [1, 2], steps: [1, 2], values: [10, 20] });
-  assert.ok(!asked.some((path) => path.endsWith("/events")));
+  assert.deepEqual(live.series.value.get("a"), {
+    updates: [3],
+    values: [2],
+    low: [1],
+    high: [3],
+    counts: [3],
+  });
+  assert.equal(asked.at(-1), "/v1/runs/run_1/events after 3000");
+});
+
+Deno.test("a viewed run has no stream: its metrics come from its files", async () => {
+  const { live, abort, asked } = serverOf({
+    "/v1/runs/run_1": { id: "run_1", plan: null, progress: { update: 3 } },
+    "/v1/runs/run_1/health": { rules: [] },
+    "/v1/runs/run_1/metrics?buckets=1000": { buckets: [BUCKET], next_since: 3 },
+  });
+  live.series.subscribe(({ size }) => size > 0 && queueMicrotask(() => setTimeout(() => abort.abort())));
+  await live.follow(abort.signal);
+  assert.deepEqual(live.series.value.get("a")?.values, [2]);
+  assert.ok(!asked.some((path) => path.includes("/events")));
 });

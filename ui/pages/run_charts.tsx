@@ -1,7 +1,8 @@
 /** The metrics of a run as charts, in sections by the first part of their names. */
 
 import { useMemo, useState } from "preact/hooks";
-import type { LiveRun, Series } from "../client/live_run.ts";
+import type { LiveRun } from "../client/live_run.ts";
+import type { Series } from "../client/series.ts";
 import { Chart } from "../parts/chart.tsx";
 import type { Line } from "../parts/drawing.ts";
 
@@ -41,10 +42,16 @@ export function matches(name: string, typed: string): boolean {
   }
 }
 
-function lineOf(name: string, all: ReadonlyMap<string, Series>): Line {
-  const { updates, values } = all.get(name)!, edges = BANDS[name];
-  const low = edges && all.get(edges.low)?.values, high = edges && all.get(edges.high)?.values;
-  return { label: name, colour: 1, x: updates, values, ...(low && high && { band: { low, high } }) };
+/** A metric with its band: of other metrics, or of its own values where a point is over several. */
+export function lineOf(name: string, all: ReadonlyMap<string, Series>): Line {
+  const { updates, values, low, high, counts } = all.get(name)!, edges = BANDS[name];
+  const below = edges && all.get(edges.low)?.low, above = edges && all.get(edges.high)?.high;
+  const band = below && above
+    ? { low: below, high: above }
+    : counts.some((n) => n > 1)
+    ? { low, high }
+    : null;
+  return { label: name, colour: 1, x: updates, values, ...(band && { band }) };
 }
 
 export function RunCharts({ live }: { live: LiveRun }) {

@@ -1,0 +1,114 @@
+/** The metrics of a run as they are drawn: the past in the server's buckets, and what came since. */
+
+import type { MetricBuckets, MetricsEvent, StateEvent } from "../../api/types.ts";
+
+/** Buckets of each metric: more points than a chart has pixels would cost time and show nothing. */
+export const BUCKETS = 1000;
+
+/** The values of a metric, oldest first, each over one or several updates. A value that is not finite is null. */
+export interface Series {
+  /** The last update of each point. */
+  updates: number[];
+  /** Mean, smallest and largest value, and the number of values. */
+  values: (number | null)[];
+  low: (number | null)[];
+  high: (number | null)[];
+  counts: number[];
+}
+
+type Values = Pick<MetricsEvent, "seq" | "update" | "values">;
+type State = Pick<StateEvent, "seq" | "update">;
+type Taken = Values | State;
+
+/** The series of all metrics. */
+export class SeriesSet {
+  readonly by_name = new Map<string, Series>();
+  /** The newest event that the buckets have. */
+  since = 0;
+  /** What was taken since the buckets began. */
+  #taken: Taken[] = [];
+  #has_lost = false;
+
+  /** Begins with the server's buckets, and goes on with the events that came after them while they were on their way. */
+  begin({ buckets, next_since }: MetricBuckets): void {
+    const taken = this.#taken;
+    this.by_name.clear();
+    this.since = next_since;
+    this.#taken = [];
+    this.#has_lost = false;
+    for (const { name, last_update, mean, min, max, count } of buckets) {
+      const series = this.#of(name);
+      series.updates.push(last_update);
+      series.values.push(mean);
+      series.low.push(min);
+      series.high.push(max);
+      series.counts.push(count);
+    }
+    for (const event of taken) {
+      if ("values" in event) this.take(event);
+      else this.drop(event);
+    }
+  }
+
+  /** Whether the server should divide the run anew: so much was added, or a bucket lost a part of its updates. */
+  get is_stale(): boolean {
+    return this.#taken.length >= BUCKETS || this.#has_lost;
+  }
+
+  /** Adds the values of an event. Several steps of one update are one point. */
+  take({ seq, update, values }: Values): void {
+    if (seq <= this.since) return;
+    this.#taken.push({ seq, update, values });
+    for (const [name, value] of Object.entries(values)) {
+      const series = this.#of(name);
+      if (series.updates.at(-1) === update) addToLast(series, value);
+      else addPoint(series, update, value);
+    }
+  }
+
+  /** Removes what came after an update, as a run does that resumes from a checkpoint. */
+  drop({ seq, update }: State): void {
+    if (seq <= this.since) return;
+    this.#taken.push({ seq, update });
+    for (const series of this.by_name.values()) {
+      while (series.updates.length > 0 && series.updates.at(-1)! > update) {
+        this.#has_lost ||= series.counts.at(-1)! > 1;
+        popPoint(series);
+      }
+    }
+  }
+
+  #of(name: string): Series {
+    let series = this.by_name.get(name);
+    if (!series) this.by_name.set(name, series = { updates: [], values: [], low: [], high: [], counts: [] });
+    return series;
+  }
+}
+
+function addPoint(
+  { updates, values, low, high, counts }: Series,
+  update: number,
+  value: number | null,
+): void {
+  updates.push(update);
+  values.push(value);
+  low.push(value);
+  high.push(value);
+  counts.push(1);
+}
+
+function popPoint({ updates, values, low, high, counts }: Series): void {
+  for (const column of [updates, values, low, high, counts]) column.pop();
+}
+
+function addToLast({ updates, values, low, high, counts }: Series, value: number | null): void {
+  const at = updates.length - 1, count = counts[at]! + 1, mean = values[at] ?? null;
+  counts[at] = count;
+  if (value === null || mean === null) {
+    values[at] = low[at] = high[at] = null;
+    return;
+  }
+  values[at] = mean + (value - mean) / count;
+  low[at] = Math.min(low[at]!, value);
+  high[at] = Math.max(high[at]!, value);
+}

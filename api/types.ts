@@ -1004,6 +1004,7 @@ export interface Sample {
   value: number;
 }
 
+/** Metrics by parts of a run. */
 export interface MetricBuckets {
   buckets: MetricBucket[];
   /** The newest event with metrics when the answer began. The buckets have it and all before it. */

@@ -168,7 +168,7 @@ const listMetrics = route({
               description:
                 "The newest event with metrics when the answer began. The buckets have it and all before it.",
             }),
-          }).meta({ id: "MetricBuckets" }),
+          }).meta({ id: "MetricBuckets", description: "Metrics by parts of a run." }),
         ]),
         "text/csv": z.string(),
       },

@@ -1,6 +1,6 @@
 /** The metrics of a run as they are drawn: the past in the server's buckets, and what came since. */
 
-import type { MetricBuckets, MetricsEvent, StateEvent } from "../../api/types.ts";
+import type { Events, MetricBuckets } from "../../api/types.ts";
 
 /** Buckets of each metric: more points than a chart has pixels would cost time and show nothing. */
 export const BUCKETS = 1000;
@@ -16,8 +16,9 @@ export interface Series {
   counts: number[];
 }
 
-type Values = Pick<MetricsEvent, "seq" | "update" | "values">;
-type State = Pick<StateEvent, "seq" | "update">;
+type RunEvents = Events["stream_run_events"];
+type Values = Pick<RunEvents["metrics"], "seq" | "update" | "values">;
+type State = Pick<RunEvents["state"], "seq" | "update">;
 type Taken = Values | State;
 
 /** The series of all metrics. */

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import type { Run } from "../../api/types.ts";
 import { argumentsLine, splitOf } from "../parts/conversation.tsx";
 import { leavesOf } from "./run_config.tsx";
-import { matches, sectionsOf } from "./run_charts.tsx";
+import { phaseText } from "./run.tsx";
+import { barsOf, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
 import { eventText } from "./run_journal.tsx";
 import { passes } from "./runs.tsx";
 import { besideOf } from "./trajectory_places.ts";
@@ -23,6 +24,56 @@ Deno.test("a filter of metrics is a regular expression, or text when it is none"
     ...["reward/mean", "kl/a"],
   ]);
   assert.ok(matches("a(b", "(B") && !matches("ab", "("));
+});
+
+const series = (values: (number | null)[], counts = values.map(() => 1)) => ({
+  ...{ updates: values.map((_, i) => i + 1), values, counts },
+  ...{ low: values.map((value) => value && value - 1), high: values.map((value) => value && value + 1) },
+});
+
+Deno.test("a line has a band when its points are over several values, or other metrics are its edges", () => {
+  const all = new Map([
+    ["a", series([2, 3])],
+    ["b", series([2, 3], [1, 4])],
+    ["reward/mean", series([5])],
+    ["reward/min", series([2])],
+    ["reward/max", series([8])],
+  ]);
+  assert.deepEqual([lineOf("a", all).band, lineOf("b", all).band, lineOf("reward/mean", all).band], [
+    ...[undefined, { low: [1, 2], high: [3, 4] }, { low: [1], high: [9] }],
+  ]);
+});
+
+Deno.test("stacked bars leave out what never happened", () => {
+  const metrics = [["x", "X", 1], ["none", "None", 2], ["y", "Y", 3], ["absent", "Absent", 4]] as const;
+  const all = new Map([["x", series([0, 0.5])], ["none", series([0, null])], ["y", series([1, 0.5])]]);
+  assert.deepEqual(barsOf({ title: "", metrics }, all).map(({ label, colour }) => [label, colour]), [
+    ...[["X", 1], ["Y", 3]],
+  ]);
+});
+
+Deno.test("how charts are drawn stands in the address, within its limits", () => {
+  const of = (query: string) => optionsOf(new URLSearchParams(query));
+  assert.deepEqual(of("metrics=kl&smoothing=0.5&scale=log"), { typed: "kl", smoothing: 0.5, is_log: true });
+  assert.deepEqual([of("smoothing=7").smoothing, of("smoothing=-1").smoothing, of("smoothing=x").smoothing], [
+    ...[0.99, 0, 0],
+  ]);
+});
+
+Deno.test("a run says what it does now", () => {
+  const at = (state: Run["state"], update: number, updates: number | null) =>
+    phaseText({ state, progress: { update, updates, step: 0, eta_seconds: null } });
+  assert.deepEqual([
+    at("running", 3, 12),
+    at("running", 3, null),
+    at("running", 12, 12),
+    at("completed", 12, 12),
+  ], [
+    "It works on update 4 of 12.",
+    "It works on update 4.",
+    "All updates are done; it evaluates and writes its results.",
+    "",
+  ]);
 });
 
 Deno.test("a configuration is shown by dotted names, lists as they are", () => {

@@ -27,10 +27,10 @@ interface ViewProps {
   run: Run;
 }
 
-const Overview: FunctionComponent<ViewProps> = ({ live }) => (
+const Overview: FunctionComponent<ViewProps> = ({ live, run: { algorithm } }) => (
   <>
     <HealthPanel health={live.health.value} />
-    <RunCharts live={live} />
+    <RunCharts live={live} main={MAIN_METRIC[algorithm]} />
   </>
 );
 
@@ -117,12 +117,45 @@ const VIEWS: Readonly<Record<string, View>> = {
   config: { label: "Configuration", view: ({ run }) => <RunConfig run={run} /> },
 };
 
+/** What a run does now, beyond its state; empty when nothing goes on. */
+export function phaseText({ state, progress: { update, updates } }: Pick<Run, "state" | "progress">): string {
+  const next = `update ${update + 1}${updates === null ? "" : ` of ${updates}`}`;
+  switch (state) {
+    case "queued":
+      return "It waits for the device.";
+    case "starting":
+      return "It loads the model and opens its data.";
+    case "running":
+      return updates !== null && update >= updates
+        ? "All updates are done; it evaluates and writes its results."
+        : `It works on ${next}.`;
+    case "pausing":
+      return `It ends ${next}, then it pauses.`;
+    case "stopping":
+      return "It writes its last checkpoint.";
+    case "paused":
+      return "It keeps its place, and goes on when it is resumed.";
+    case "interrupted":
+      return "Its process ended. It can be resumed from its newest checkpoint.";
+    default:
+      return "";
+  }
+}
+
+/** Seconds since the run was started, until its end or now; null before its start. */
+function elapsedSeconds({ started_at, ended_at }: Run): number | null {
+  if (started_at === null) return null;
+  return (new Date(ended_at ?? Date.now()).getTime() - new Date(started_at).getTime()) / 1000;
+}
+
 function factsOf(run: Run): Fact[] {
   const { progress: { update, updates, eta_seconds }, last_metrics, algorithm } = run;
+  const elapsed = elapsedSeconds(run);
   const metric = MAIN_METRIC[algorithm];
   return [
     ["Updates", updates === null ? String(update) : `${update} of ${updates}`],
     ...(LIVE_STATES.has(run.state) ? [["Left", durationText(eta_seconds)] as const] : []),
+    ...(elapsed === null ? [] : [["Time", durationText(elapsed)] as const]),
     [metric, numberText(last_metrics[metric])],
     ["Algorithm", algorithm],
     ["Deterministic", run.deterministic ? "yes" : "no"],
@@ -148,6 +181,7 @@ export function RunPage() {
         <h1>{run.name}</h1>
         <StateBadge state={run.state} />
       </header>
+      {!view.is_deep && phaseText(run) !== "" && <p role="status">{phaseText(run)}</p>}
       {!live.is_live.value && LIVE_STATES.has(run.state) && (
         <p class="quiet" role="status">The server is away; trying again …</p>
       )}

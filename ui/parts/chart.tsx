@@ -1,4 +1,4 @@
-/** A line chart. The drawing library is loaded with the first one. */
+/** A chart of lines or of stacked bars. The drawing library is loaded with the first one that comes into view. */
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Drawing, Drawn } from "./drawing.ts";
@@ -8,6 +8,9 @@ export interface ChartProps extends Drawn {
   /** Charts with the same key share their cursor. */
   cursor: string;
 }
+
+/** How far from the window a chart is drawn already. */
+const BEFORE_VIEW = "300px";
 
 /** What a reader that does not see the chart is told. */
 function inWords({ title, lines }: ChartProps): string {
@@ -20,23 +23,38 @@ function inWords({ title, lines }: ChartProps): string {
 
 export function Chart(props: ChartProps) {
   const { title, cursor, ...drawn } = props;
-  const box = useRef<HTMLDivElement>(null), drawing = useRef<Drawing | null>(null);
+  const box = useRef<HTMLDivElement>(null),
+    drawing = useRef<Drawing | null>(null),
+    is_in_view = useRef(false);
   const newest = useRef<Drawn>(drawn);
   newest.current = drawn;
   useEffect(() => {
-    let is_gone = false;
-    import("./drawing.ts").then(({ Drawing }) => {
+    let is_gone = false, is_asked = false;
+    const draw = () => drawing.current?.draw(newest.current);
+    const create = async () => {
+      is_asked = true;
+      const { Drawing } = await import("./drawing.ts");
       if (is_gone) return;
       drawing.current = new Drawing(box.current!, cursor);
-      drawing.current.draw(newest.current);
-    });
+      draw();
+    };
+    const observer = new IntersectionObserver((entries) => {
+      is_in_view.current = entries.at(-1)!.isIntersecting;
+      if (!is_in_view.current) return;
+      if (is_asked) draw();
+      else create();
+    }, { rootMargin: BEFORE_VIEW });
+    observer.observe(box.current!);
     return () => {
       is_gone = true;
+      observer.disconnect();
       drawing.current?.close();
       drawing.current = null;
     };
   }, [cursor]);
-  useEffect(() => drawing.current?.draw(drawn));
+  useEffect(() => {
+    if (is_in_view.current) drawing.current?.draw(drawn);
+  });
   return (
     <figure class="chart">
       <figcaption>{title}</figcaption>

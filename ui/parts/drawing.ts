@@ -1,13 +1,13 @@
-/** Draws lines with uPlot. In a chunk of its own. */
+/** Draws lines and stacked bars with uPlot. In a chunk of its own. */
 
 import uPlot from "uplot";
 import { numberText } from "./format.ts";
-import { positive, smoothed } from "./smooth.ts";
+import { positive, smoothed, stacked } from "./smooth.ts";
 
 /** A line of a chart. */
 export interface Line {
   label: string;
-  /** The number of its colour, 1 to 8. */
+  /** The number of its colour, 1 to 10. */
   colour: number;
   x: readonly number[];
   values: readonly (number | null)[];
@@ -21,10 +21,14 @@ export interface Drawn {
   /** The weight of the past in the smoothed line; 0 draws the values themselves. */
   smoothing: number;
   is_log: boolean;
+  /** Draws the values of all lines on each other as bars; without smoothing, logarithm and bands. */
+  is_stacked?: boolean;
 }
 
 const HEIGHT = 200;
 const FAINT = "55", BAND = "22";
+/** The width of a bar as a part of its place, and its largest width in pixels. */
+const BAR: [part: number, most: number] = [0.92, 48];
 
 /** A column of uPlot: the values of one line, at the x of all lines. */
 interface Column {
@@ -73,6 +77,28 @@ function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
   }];
 }
 
+/** The columns of stacked bars, the highest first, so that each covers the lower part of the one before. */
+function stackedColumns(
+  lines: readonly Line[],
+  all: readonly number[],
+  style: CSSStyleDeclaration,
+): Column[] {
+  const own = lines.map(({ x, values }) => placed(x, values, all)), sums = stacked(own);
+  return lines.map(({ label, colour }, i): Column => {
+    const fill = style.getPropertyValue(`--series-${colour}`).trim();
+    return {
+      series: {
+        ...{ label, scale: "y", stroke: fill, fill, width: 0, points: { show: false } },
+        paths: uPlot.paths.bars!({ size: BAR }),
+        // The legend has the part's own value, not the sum up to it.
+        value: (...[, , , at]: [uPlot, number, number, number | null]) =>
+          at === null ? "–" : numberText(own[i]![at]),
+      },
+      values: sums[i]!,
+    };
+  }).reverse();
+}
+
 /** A chart in an element. Dragging zooms, a double click shows everything again. */
 export class Drawing {
   readonly #box: HTMLElement;
@@ -98,7 +124,9 @@ export class Drawing {
   draw(drawn: Drawn): void {
     this.#drawn = drawn;
     const style = getComputedStyle(this.#box), all = allPlaces(drawn.lines);
-    const columns = drawn.lines.flatMap((line) => columnsOf(line, { all, drawn, style }));
+    const columns = drawn.is_stacked
+      ? stackedColumns(drawn.lines, all, style)
+      : drawn.lines.flatMap((line) => columnsOf(line, { all, drawn, style }));
     const data = [all, ...columns.map(({ values }) => values)] as uPlot.AlignedData;
     const shape = JSON.stringify([drawn.is_log, columns.map(({ series }) => [series.label, series.stroke])]);
     if (!this.#plot || shape !== this.#shape) {
@@ -123,7 +151,7 @@ export class Drawing {
     if (this.#drawn) this.draw(this.#drawn);
   };
 
-  #options({ is_log }: Drawn, { columns, style }: {
+  #options({ is_log, is_stacked = false }: Drawn, { columns, style }: {
     columns: readonly Column[];
     style: CSSStyleDeclaration;
   }): uPlot.Options {
@@ -141,7 +169,10 @@ export class Drawing {
     return {
       width: this.#box.clientWidth || 400,
       height: HEIGHT,
-      scales: { x: { time: false }, y: { distr: is_log ? 3 : 1 } },
+      scales: {
+        x: { time: false, ...(is_stacked && { range: (_, low, high) => [low - 0.5, high + 0.5] }) },
+        y: { distr: is_log ? 3 : 1, ...(is_stacked && { range: (_, __, high) => [0, high * 1.05 || 1] }) },
+      },
       axes: [axis, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],
       cursor: { sync: { key: this.#cursor }, drag: { x: true, y: false } },
       legend: { live: true },

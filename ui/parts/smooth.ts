@@ -20,3 +20,13 @@ export function smoothed(values: readonly (number | null)[], weight: number): (n
 export function positive(values: readonly (number | null)[]): (number | null)[] {
   return values.map((value) => value !== null && value > 0 ? value : null);
 }
+
+/** The sums of each column and those before it, place by place; a value that is null counts as 0. */
+export function stacked(columns: readonly (readonly (number | null)[])[]): number[][] {
+  let below: readonly number[] = [];
+  return columns.map((column) => {
+    const sums = column.map((value, i) => (below[i] ?? 0) + (value ?? 0));
+    below = sums;
+    return sums;
+  });
+}

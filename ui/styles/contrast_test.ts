@@ -36,7 +36,7 @@ for (const [theme, text] of [["light", light], ["dark", dark]] as const) {
     };
     for (const ground of GROUNDS) for (const name of TEXTS) check(name, ground, TEXT_CONTRAST);
     check("on-accent", "accent", TEXT_CONTRAST);
-    for (let n = 1; n <= 8; n++) check(`series-${n}`, "surface", GRAPHIC_CONTRAST);
+    for (let n = 1; n <= 10; n++) check(`series-${n}`, "surface", GRAPHIC_CONTRAST);
     assert.deepEqual(low, []);
   });
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Run } from "../../api/types.ts";
 import { argumentsLine, splitOf } from "../parts/conversation.tsx";
+import { forkOf, rateText } from "./run_checkpoint.tsx";
 import { leavesOf } from "./run_config.tsx";
 import { phaseText } from "./run.tsx";
 import { barsOf, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
@@ -139,5 +140,21 @@ Deno.test("events are told in a line", () => {
       checkpoint: null,
     }),
     "failed · why",
+  );
+});
+
+Deno.test("a fork changes what was given, and leaves the rest as it is", () => {
+  const from = { run: { id: "run_1" }, checkpoint: "update_000004" };
+  const fork_from = { run: "run_1", checkpoint: "update_000004" };
+  assert.deepEqual(forkOf(from, { name: " b ", updates: "12", lr: "1e-4" }), {
+    ...{ fork_from, name: "b", budget: { updates: 12 }, params: { "training.lr": 1e-4 } },
+  });
+  assert.deepEqual(forkOf(from, { name: "", updates: "", lr: "" }), { fork_from });
+});
+
+Deno.test("a pass rate is told with its interval", () => {
+  assert.equal(
+    rateText({ rate: 0.625, low: 0.4801, high: 0.75, n: 40, attempts: 80 }),
+    "62.5 % (48 to 75 %)",
   );
 });

@@ -208,13 +208,15 @@ export function RunCharts({ live, main }: {
   main: string;
 }) {
   const all = live.series.value, options = optionsOf(place.value.query);
-  const names = [...all.keys()].filter((name) => matches(name, options.typed));
+  const is_whole = options.typed === "";
+  // The main metric is the first chart of all.
+  const names = [...all.keys()].filter((name) => is_whole ? name !== main : matches(name, options.typed));
   const sections = useMemo(() => sectionsOf(names), [names.join()]);
   return (
     <section aria-label="charts">
       <ChartOptions {...options} />
       {all.size === 0 && <p class="loading">The first update has not ended yet.</p>}
-      {options.typed === "" && <Glance all={all} main={main} options={options} />}
+      {is_whole && <Glance all={all} main={main} options={options} />}
       {all.size > 0 && names.length === 0 && <p class="quiet">No metric has such a name.</p>}
       {sections.map(([name, metrics]) => (
         <Section key={name} name={name} metrics={metrics} all={all} options={options} />

@@ -1,6 +1,7 @@
 /** A run's resolved configuration, with the source of each value. */
 
 import type { Run } from "../../api/types.ts";
+import { place, replacePlace } from "../routes.ts";
 
 /** The leaves of a configuration by dotted name. */
 export function leavesOf(value: unknown, name = ""): [name: string, text: string][] {
@@ -12,33 +13,58 @@ export function leavesOf(value: unknown, name = ""): [name: string, text: string
   return [[name, JSON.stringify(value)]];
 }
 
+/** What stands for the source of a value that a person gave. */
+const GIVEN = "given";
+
+/** The keys whose name, value or source has a text. */
+function found(leaves: readonly (readonly [name: string, text: string, source: string])[], typed: string) {
+  const wanted = typed.toLowerCase();
+  return leaves.filter((leaf) => leaf.some((part) => part.toLowerCase().includes(wanted)));
+}
+
 export function RunConfig({ run }: { run: Run }) {
-  const leaves = leavesOf(run.config);
+  const { segments, query } = place.value, typed = query.get("key") ?? "";
+  const leaves = leavesOf(run.config).map(([name, text]) =>
+    [name, text, run.plan?.sources[name] ?? GIVEN] as const
+  );
   if (leaves.length === 0) return <p class="quiet">View mode has no configuration.</p>;
+  const shown = found(leaves, typed);
   return (
-    <div class="table-scroll">
-      <table class="list config">
-        <thead>
-          <tr>
-            <th scope="col">Key</th>
-            <th scope="col">Value</th>
-            <th scope="col">Source</th>
-          </tr>
-        </thead>
-        <tbody>
-          {leaves.map(([name, text]) => (
-            <tr key={name}>
-              <th scope="row">
-                <code>{name}</code>
-              </th>
-              <td>
-                <code>{text}</code>
-              </td>
-              <td class="quiet">{run.plan?.sources[name] ?? "given"}</td>
+    <>
+      <label class="field config-filter">
+        <span>Key, value or source</span>
+        <input
+          type="search"
+          placeholder={GIVEN}
+          value={typed}
+          onInput={({ currentTarget }) => replacePlace(segments, { key: currentTarget.value })}
+        />
+      </label>
+      {shown.length === 0 && <p class="quiet">No key has this text.</p>}
+      <div class="table-scroll">
+        <table class="list config">
+          <thead>
+            <tr>
+              <th scope="col">Key</th>
+              <th scope="col">Value</th>
+              <th scope="col">Source</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+          </thead>
+          <tbody>
+            {shown.map(([name, text, source]) => (
+              <tr key={name}>
+                <th scope="row">
+                  <code>{name}</code>
+                </th>
+                <td>
+                  <code>{text}</code>
+                </td>
+                <td class={source === GIVEN ? undefined : "quiet"}>{source}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
   );
 }

@@ -1,43 +1,131 @@
-/** A run's checkpoints, and the files that it offers for download. */
+/** A run's checkpoints with what can be done with them, its evaluations, and the files that it offers for download. */
 
-import { useEffect, useState } from "preact/hooks";
-import type { Artifact, Checkpoint, Run } from "../../api/types.ts";
+import { useState } from "preact/hooks";
+import type { Artifact, Checkpoint, Evaluation, Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
+import { MAIN_METRIC } from "../client/main_metric.ts";
+import { useCall } from "../client/use_call.ts";
 import { useAction } from "../parts/actions.ts";
 import { bytesText, numberText, timeText } from "../parts/format.ts";
+import { Loading } from "../parts/loading.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
-import { MAIN_METRIC } from "../client/main_metric.ts";
+import { EvaluateForm, ForkForm, rateText, TryForm } from "./run_checkpoint.tsx";
 
-interface Files {
-  checkpoints: readonly Checkpoint[];
-  artifacts: readonly Artifact[];
+/** What is being done with a checkpoint; its form stands below the table. */
+type Doing = "evaluate" | "try" | "fork";
+
+const FORMS = { evaluate: EvaluateForm, try: TryForm, fork: ForkForm } as const;
+const DOING_TEXTS: readonly (readonly [Doing, string])[] = [
+  ["evaluate", "Evaluate"],
+  ["try", "Try"],
+  ["fork", "Fork"],
+];
+
+function CheckpointRow({ checkpoint, metric, chosen, onChoose }: {
+  checkpoint: Checkpoint;
+  metric: string;
+  chosen: Doing | null;
+  onChoose(doing: Doing | null): void;
+}) {
+  const { name, update, metrics, size_bytes, created_at, best } = checkpoint;
+  return (
+    <tr aria-selected={chosen !== null}>
+      <th scope="row">
+        {name} {best && <span class="tag">best</span>}
+      </th>
+      <td class="number">{update}</td>
+      <td class="number">{numberText(metrics[metric])}</td>
+      <td class="number">{bytesText(size_bytes)}</td>
+      <td>
+        <time dateTime={created_at}>{timeText(created_at)}</time>
+      </td>
+      <td>
+        <div class="row-actions">
+          {DOING_TEXTS.map(([doing, label]) => (
+            <button
+              key={doing}
+              type="button"
+              aria-pressed={chosen === doing}
+              aria-label={`${label} ${name}`}
+              onClick={() => onChoose(chosen === doing ? null : doing)}
+            >
+              {label}
+            </button>
+          ))}
+        </div>
+      </td>
+    </tr>
+  );
 }
 
-function Checkpoints({ checkpoints, metric }: { checkpoints: readonly Checkpoint[]; metric: string }) {
-  if (checkpoints.length === 0) return <p class="quiet">There is none yet.</p>;
+function Checkpoints({ run, checkpoints }: { run: Run; checkpoints: readonly Checkpoint[] }) {
+  const [chosen, choose] = useState<{ name: string; doing: Doing } | null>(null);
+  const metric = MAIN_METRIC[run.algorithm], Form = chosen && FORMS[chosen.doing];
+  if (checkpoints.length === 0) {
+    return <p class="quiet">There is none yet. A live run writes one with “Checkpoint”.</p>;
+  }
+  return (
+    <>
+      <div class="table-scroll">
+        <table class="list" aria-label="checkpoints">
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col" class="number">Update</th>
+              <th scope="col" class="number">{metric}</th>
+              <th scope="col" class="number">Size</th>
+              <th scope="col">Time</th>
+              <th scope="col">
+                <span class="unseen">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {checkpoints.map((checkpoint) => (
+              <CheckpointRow
+                key={checkpoint.name}
+                checkpoint={checkpoint}
+                metric={metric}
+                chosen={chosen?.name === checkpoint.name ? chosen.doing : null}
+                onChoose={(doing) => choose(doing && { name: checkpoint.name, doing })}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {Form && <Form key={`${chosen.name} ${chosen.doing}`} run={run} checkpoint={chosen.name} />}
+    </>
+  );
+}
+
+/** The score of an evaluation: a pass rate with its interval, or a loss. */
+function scoreText({ pass_rate, loss }: Pick<Evaluation, "pass_rate" | "loss">): string {
+  return pass_rate ? rateText(pass_rate) : `loss ${numberText(loss)}`;
+}
+
+function Evaluations({ evaluations }: { evaluations: readonly Evaluation[] }) {
+  if (evaluations.length === 0) return <p class="quiet">This run has not been evaluated on held-out data.</p>;
   return (
     <div class="table-scroll">
-      <table class="list">
+      <table class="list" aria-label="evaluations">
         <thead>
           <tr>
-            <th scope="col">Name</th>
-            <th scope="col" class="number">Update</th>
-            <th scope="col" class="number">{metric}</th>
-            <th scope="col" class="number">Size</th>
+            <th scope="col" class="number">After update</th>
+            <th scope="col">Held-out score, with its 95 % interval</th>
+            <th scope="col" class="number">Reward</th>
+            <th scope="col" class="number">Examples</th>
             <th scope="col">Time</th>
           </tr>
         </thead>
         <tbody>
-          {checkpoints.map(({ name, update, metrics, size_bytes, created_at, best }) => (
-            <tr key={name}>
-              <th scope="row">
-                {name} {best && <span class="tag">best</span>}
-              </th>
-              <td class="number">{update}</td>
-              <td class="number">{numberText(metrics[metric])}</td>
-              <td class="number">{bytesText(size_bytes)}</td>
+          {evaluations.map((evaluation) => (
+            <tr key={evaluation.n}>
+              <th scope="row" class="number">{evaluation.update}</th>
+              <td>{scoreText(evaluation)}</td>
+              <td class="number">{numberText(evaluation.reward_mean)}</td>
+              <td class="number">{evaluation.pass_rate?.n ?? evaluation.rows?.n ?? "–"}</td>
               <td>
-                <time dateTime={created_at}>{timeText(created_at)}</time>
+                <time dateTime={evaluation.time}>{timeText(evaluation.time)}</time>
               </td>
             </tr>
           ))}
@@ -47,23 +135,19 @@ function Checkpoints({ checkpoints, metric }: { checkpoints: readonly Checkpoint
   );
 }
 
-export function RunFiles({ run }: { run: Run }) {
-  const { api } = useClient(), download = useAction(), metric = MAIN_METRIC[run.algorithm];
-  const [files, setFiles] = useState<Files | null>(null), [error, setError] = useState<unknown>(null);
-  const { id, progress: { update }, state } = run;
-  useEffect(() => {
-    const abort = new AbortController(), input = { params: { id }, signal: abort.signal };
-    Promise.all([
-      api.call("GET /v1/runs/{id}/checkpoints", input),
-      api.call("GET /v1/runs/{id}/artifacts", input),
-    ]).then(
-      ([{ checkpoints }, { artifacts }]) => setFiles({ checkpoints, artifacts }),
-      (cause) => abort.signal.aborted || setError(cause),
-    );
-    return () => abort.abort();
-  }, [id, update, state]);
-  if (error !== null) return <ProblemBox error={error} />;
-  if (!files) return <p class="loading">Loading files …</p>;
+const ARTIFACT_TEXTS: Readonly<Record<Artifact["name"], string>> = {
+  adapter: "the adapter, for llama.cpp and this server",
+  adapter_peft: "the adapter, for PEFT",
+  config: "the resolved configuration",
+  events: "the event log",
+  metrics: "all metrics",
+  trajectories: "all trajectories",
+  log: "the log for people",
+};
+
+function Downloads({ id, artifacts }: { id: string; artifacts: readonly Artifact[] }) {
+  const { api } = useClient(), download = useAction();
+  if (artifacts.length === 0) return <p class="quiet">The run has written nothing yet.</p>;
   // A download cannot carry the token, so the browser goes to a signed link.
   const fetchFile = (name: Artifact["name"]) =>
     download.start(async () => {
@@ -72,20 +156,46 @@ export function RunFiles({ run }: { run: Run }) {
     });
   return (
     <>
-      <h2>Downloads</h2>
       {download.error !== null && <ProblemBox error={download.error} />}
       <ul class="files">
-        {files.artifacts.map(({ name, file_name, size_bytes }) => (
+        {artifacts.map(({ name, file_name, size_bytes }) => (
           <li key={name}>
             <button type="button" disabled={download.is_busy} onClick={() => fetchFile(name)}>
               {file_name}
             </button>
-            <span class="quiet">{bytesText(size_bytes)}</span>
+            <span class="quiet">{ARTIFACT_TEXTS[name]}, {bytesText(size_bytes)}</span>
           </li>
         ))}
       </ul>
-      <h2>Checkpoints</h2>
-      <Checkpoints checkpoints={files.checkpoints} metric={metric} />
     </>
+  );
+}
+
+export function RunFiles({ run }: { run: Run }) {
+  const { id, progress: { update }, state } = run, params = { id }, version = `${update} ${state}`;
+  const checkpoints = useCall("GET /v1/runs/{id}/checkpoints", { params, query: { limit: 500 } }, version);
+  const evaluations = useCall("GET /v1/runs/{id}/evaluations", { params, query: { limit: 100 } }, version);
+  const artifacts = useCall("GET /v1/runs/{id}/artifacts", { params }, version);
+  return (
+    <div class="run-files">
+      <section>
+        <h2>Checkpoints</h2>
+        <Loading of={checkpoints} what="checkpoints">
+          {({ checkpoints }) => <Checkpoints run={run} checkpoints={checkpoints} />}
+        </Loading>
+      </section>
+      <section>
+        <h2>Evaluations</h2>
+        <Loading of={evaluations} what="evaluations">
+          {({ evaluations }) => <Evaluations evaluations={evaluations} />}
+        </Loading>
+      </section>
+      <section>
+        <h2>Downloads</h2>
+        <Loading of={artifacts} what="files">
+          {({ artifacts }) => <Downloads id={id} artifacts={artifacts} />}
+        </Loading>
+      </section>
+    </div>
   );
 }

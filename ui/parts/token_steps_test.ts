@@ -1,0 +1,15 @@
+import assert from "node:assert/strict";
+import { nextToken, shownToken } from "./token_steps.ts";
+
+Deno.test("the keys of a list of tokens stop at its ends", () => {
+  const after = (key: string, at: number) => nextToken(key, at, 3);
+  assert.deepEqual([after("ArrowRight", -1), after("ArrowRight", 0), after("ArrowDown", 2)], [0, 1, 2]);
+  assert.deepEqual([after("ArrowLeft", 2), after("ArrowUp", 0), after("ArrowLeft", -1)], [1, 0, 0]);
+  assert.deepEqual([after("Home", 2), after("End", -1), after("a", 1)], [0, 2, null]);
+  assert.equal(nextToken("ArrowRight", -1, 0), null);
+});
+
+Deno.test("no token is invisible, and a line break stays one", () => {
+  assert.equal(shownToken("a\n\n"), "a↵\n↵\n");
+  assert.deepEqual([shownToken(""), shownToken("\t"), shownToken("\r\n")], ["∅", "⇥\t", "␍↵\n"]);
+});

@@ -1,6 +1,7 @@
 /** Requests to `/v1`, with the types of the API's description. */
 
 import type { Operations, Problem } from "../../api/types.ts";
+import { postFile, type Transfer } from "./file_transfer.ts";
 import type { Session } from "./session.ts";
 
 /** The operations by `METHOD /path`. */
@@ -119,18 +120,37 @@ export class Api {
 
   /** Opens an answer of any type, such as a stream. @throws As {@link call}. */
   async open(target: string, init: RequestInit = {}): Promise<Response> {
-    const { session, page, fetch } = this.#options, headers = new Headers(init.headers);
-    const token = session.token.value;
+    const { page, fetch } = this.#options, headers = this.#headers(init.headers);
+    return await this.#answer(() => fetch(new URL(target, page), { ...init, headers }), init.signal);
+  }
+
+  /** Posts a file, and tells meanwhile how much of it is sent. @throws As {@link call}. */
+  async sendFile(
+    target: string,
+    file: Blob,
+    { headers, signal, onProgress }: Omit<Transfer, "headers"> & { headers: Record<string, string> },
+  ): Promise<Response> {
+    const url = new URL(target, this.#options.page), transfer = { headers: this.#headers(headers), signal };
+    return await this.#answer(() => postFile(url, file, { ...transfer, onProgress }), signal);
+  }
+
+  #headers(given: HeadersInit | undefined): Headers {
+    const headers = new Headers(given), token = this.#options.session.token.value;
     if (token !== null) headers.set("authorization", `Bearer ${token}`);
+    return headers;
+  }
+
+  /** A good answer. @throws As {@link call}. */
+  async #answer(ask: () => Promise<Response>, signal?: AbortSignal | null): Promise<Response> {
     let response: Response;
     try {
-      response = await fetch(new URL(target, page), { ...init, headers });
+      response = await ask();
     } catch (error) {
-      throw init.signal?.aborted ? error : new Unreachable(error);
+      throw signal?.aborted ? error : new Unreachable(error);
     }
     if (response.ok) return response;
     const problem = await problemOf(response);
-    if (response.status === 401) session.refuse();
+    if (response.status === 401) this.#options.session.refuse();
     throw new ApiProblem(problem);
   }
 }
@@ -150,4 +170,18 @@ async function problemOf(response: Response): Promise<Problem> {
     errors: [],
     meta: {},
   };
+}
+
+/** The most items that a list answers at once. */
+export const PAGE_ITEMS = 500;
+
+/** All pages of a list. @param page Asks for one of them. */
+export async function allPages<P extends { next_cursor: string | null }>(
+  page: (query: { limit: number; cursor?: string }) => Promise<P>,
+): Promise<P[]> {
+  const pages = [await page({ limit: PAGE_ITEMS })];
+  for (let cursor = pages[0]!.next_cursor; cursor !== null; cursor = pages.at(-1)!.next_cursor) {
+    pages.push(await page({ limit: PAGE_ITEMS, cursor }));
+  }
+  return pages;
 }

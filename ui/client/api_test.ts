@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Api, ApiProblem, Unreachable } from "./api.ts";
+import { allPages, Api, ApiProblem, Unreachable } from "./api.ts";
 import { Session } from "./session.ts";
 
 const NO_STORE = { getItem: () => null, setItem: () => {}, removeItem: () => {} };
@@ -65,4 +65,17 @@ Deno.test("no connection and a broken answer are told apart from problems", asyn
   await assert.rejects(away.api.call("GET /v1/runs", {}), Unreachable);
   const broken = apiWith(() => new Response('{"runs":', { headers: { "content-type": "application/json" } }));
   await assert.rejects(broken.api.call("GET /v1/runs", {}), Unreachable);
+});
+
+Deno.test("a list is followed to its last page", async () => {
+  const { api, requests } = apiWith(({ url }) => {
+    const is_last = new URL(url).searchParams.get("cursor") === "c1";
+    return Response.json({ runs: [], next_cursor: is_last ? null : "c1" });
+  });
+  const pages = await allPages((query) => api.call("GET /v1/runs", { query }));
+  assert.equal(pages.length, 2);
+  assert.deepEqual(requests.map(({ url }) => url), [
+    "http://h/v1/runs?limit=500",
+    "http://h/v1/runs?limit=500&cursor=c1",
+  ]);
 });

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { Events, Run } from "../../api/types.ts";
-import { type Api, ApiProblem } from "./api.ts";
+import { allPages, type Api, ApiProblem } from "./api.ts";
 import { follow } from "./event_stream.ts";
 
 /** How often the progress of runs that train is asked for: the server's stream tells states only. */
@@ -40,17 +40,8 @@ export class RunList {
   }
 
   async #load(signal: AbortSignal): Promise<void> {
-    const all: Run[] = [];
-    let cursor: string | null = null;
-    do {
-      const query: { limit: number; cursor?: string } = cursor === null
-        ? { limit: 500 }
-        : { limit: 500, cursor };
-      const page = await this.#api.call("GET /v1/runs", { query, signal });
-      all.push(...page.runs);
-      cursor = page.next_cursor;
-    } while (cursor !== null);
-    this.runs.value = all;
+    const pages = await allPages((query) => this.#api.call("GET /v1/runs", { query, signal }));
+    this.runs.value = pages.flatMap(({ runs }) => runs);
     this.error.value = null;
   }
 

@@ -1377,6 +1377,7 @@ export interface DatasetTokens {
   next_cursor: string | null;
 }
 
+/** A token of a row as it would be trained. */
 export interface DatasetToken {
   id: number;
   text: string;

@@ -6,6 +6,8 @@ import type { Capabilities } from "../api/types.ts";
 import type { Api } from "./client/api.ts";
 import { ClientProvider } from "./client/context.ts";
 import type { Session } from "./client/session.ts";
+import { DatasetPage } from "./pages/dataset.tsx";
+import { DatasetsPage } from "./pages/datasets.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { RunPage } from "./pages/run.tsx";
 import { RunsPage } from "./pages/runs.tsx";
@@ -21,6 +23,7 @@ interface PageEntry {
 /** Pages by the first segment of their address. */
 const PAGES: Readonly<Record<string, PageEntry>> = {
   runs: { page: RunsPages, label: "Runs" },
+  datasets: { page: DatasetsPages, label: "Datasets" },
 };
 
 const FIRST_PAGE = "runs";
@@ -28,6 +31,11 @@ const FIRST_PAGE = "runs";
 function RunsPages() {
   const id = place.value.segments[1];
   return id === undefined ? <RunsPage /> : <RunPage key={id} />;
+}
+
+function DatasetsPages() {
+  const id = place.value.segments[1];
+  return id === undefined ? <DatasetsPage /> : <DatasetPage key={id} />;
 }
 
 function NotFound() {

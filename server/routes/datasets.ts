@@ -224,7 +224,7 @@ const listRowTokens = route({
               side: z.enum(["chosen", "rejected"]).nullable().meta({
                 description: "The completion of a pair; null for rows of other kinds.",
               }),
-            }).meta({ id: "DatasetToken" }),
+            }).meta({ id: "DatasetToken", description: "A token of a row as it would be trained." }),
           ),
           next_cursor: nextCursor,
         }).meta({ id: "DatasetTokens" }),

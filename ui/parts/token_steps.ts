@@ -23,3 +23,9 @@ export function nextToken(key: string, at: number, length: number): number | nul
       return null;
   }
 }
+
+/** The first token of the next part that is trained, from the start again after the last; null when none is. */
+export function nextTrained(tokens: readonly { trained: boolean }[], at: number): number | null {
+  const starts = tokens.flatMap(({ trained }, i) => trained && !tokens[i - 1]?.trained ? [i] : []);
+  return starts.find((start) => start > at) ?? starts[0] ?? null;
+}

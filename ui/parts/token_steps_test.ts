@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { nextToken, shownToken } from "./token_steps.ts";
+import { nextToken, nextTrained, shownToken } from "./token_steps.ts";
 
 Deno.test("the keys of a list of tokens stop at its ends", () => {
   const after = (key: string, at: number) => nextToken(key, at, 3);
@@ -12,4 +12,10 @@ Deno.test("the keys of a list of tokens stop at its ends", () => {
 Deno.test("no token is invisible, and a line break stays one", () => {
   assert.equal(shownToken("a\n\n"), "a↵\n↵\n");
   assert.deepEqual([shownToken(""), shownToken("\t"), shownToken("\r\n")], ["∅", "⇥\t", "␍↵\n"]);
+});
+
+Deno.test("the next trained part begins after the place, or is the first one again", () => {
+  const tokens = [false, true, true, false, true].map((trained) => ({ trained }));
+  assert.deepEqual([-1, 1, 2, 4].map((at) => nextTrained(tokens, at)), [1, 4, 4, 1]);
+  assert.equal(nextTrained([{ trained: false }], -1), null);
 });

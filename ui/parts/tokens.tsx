@@ -1,7 +1,7 @@
 /** A text as its tokens, with those that are trained marked. */
 
 import { useId, useState } from "preact/hooks";
-import { nextToken, shownToken } from "./token_steps.ts";
+import { nextToken, nextTrained, shownToken } from "./token_steps.ts";
 
 /** A token of a text. */
 export interface MarkedToken {
@@ -42,9 +42,24 @@ export function Tokens({ tokens, label }: { tokens: readonly MarkedToken[]; labe
     const place = (target as HTMLElement).dataset?.at;
     if (place !== undefined) setAt(Number(place));
   };
+  const go = (to: number) => {
+    setAt(to);
+    document.getElementById(`${id}-${to}`)?.scrollIntoView({ block: "nearest" });
+  };
+  const next_trained = nextTrained(tokens, at);
   return (
     <div class="tokens">
-      <Readout token={tokens[at]} at={at} />
+      <div class="token-bar">
+        <Readout token={tokens[at]} at={at} />
+        <button
+          type="button"
+          class="plain"
+          disabled={next_trained === null}
+          onClick={() => next_trained !== null && go(next_trained)}
+        >
+          Next trained part
+        </button>
+      </div>
       <div
         class="token-text"
         role="listbox"
@@ -57,8 +72,7 @@ export function Tokens({ tokens, label }: { tokens: readonly MarkedToken[]; labe
           const next = nextToken(event.key, at, tokens.length);
           if (next === null) return;
           event.preventDefault();
-          setAt(next);
-          document.getElementById(`${id}-${next}`)?.scrollIntoView({ block: "nearest" });
+          go(next);
         }}
       >
         {tokens.map(({ text, trained }, i) => (

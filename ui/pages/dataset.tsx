@@ -1,0 +1,245 @@
+/** One dataset: its rows as they are read, as tokens, and how long they are. */
+
+import { useState } from "preact/hooks";
+import type { Dataset, DatasetRow } from "../../api/types.ts";
+import { useClient } from "../client/context.ts";
+import { useCall, usePages } from "../client/use_call.ts";
+import { useAction } from "../parts/actions.ts";
+import { Code } from "../parts/code.tsx";
+import { bytesText, timeText } from "../parts/format.ts";
+import { Loading } from "../parts/loading.tsx";
+import { ProblemBox } from "../parts/problem.tsx";
+import { hrefOf, place } from "../routes.ts";
+import { DatasetLengths } from "./dataset_lengths.tsx";
+import { fieldsOf, type RowCall, type RowField, type RowMessage } from "./dataset_rows.ts";
+import { DatasetTokens } from "./dataset_tokens.tsx";
+
+/** Rows of one answer. */
+const PAGE_ROWS = 20;
+
+function Call({ call }: { call: RowCall }) {
+  return (
+    <div class="call">
+      <code class="call-name">{call.name}</code>
+      {typeof call.arguments === "string"
+        ? <Code text={call.arguments} />
+        : call.arguments.length > 0 && (
+          <dl class="arguments">
+            {call.arguments.map(([name, text]) => (
+              <div key={name}>
+                <dt>
+                  <code>{name}</code>
+                </dt>
+                <dd>
+                  <Code text={text} />
+                </dd>
+              </div>
+            ))}
+          </dl>
+        )}
+    </div>
+  );
+}
+
+function Messages({ messages }: { messages: readonly RowMessage[] }) {
+  return (
+    <ol class="conversation">
+      {messages.map(({ role, thinking, text, calls }, i) => (
+        <li key={i} class={role === "assistant" ? "turn" : "message"}>
+          <header>
+            <h4>{role}</h4>
+          </header>
+          {thinking !== "" && (
+            <details class="long">
+              <summary class="quiet">thinking</summary>
+              <Code text={thinking} />
+            </details>
+          )}
+          {text !== "" && <Code text={text} />}
+          {calls.map((call, n) => <Call key={n} call={call} />)}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function Field({ field }: { field: RowField }) {
+  if ("json" in field) {
+    return (
+      <details class="long row-field">
+        <summary>
+          <code>{field.name}</code>
+        </summary>
+        <pre class="text">{field.json}</pre>
+      </details>
+    );
+  }
+  return (
+    <section class={`row-field field-${field.name}`} aria-label={field.name}>
+      <h3>
+        <code>{field.name}</code>
+      </h3>
+      {"messages" in field ? <Messages messages={field.messages} /> : <Code text={field.text} />}
+    </section>
+  );
+}
+
+function Row({ id, row: { line, row, text, problem } }: { id: string; row: DatasetRow }) {
+  return (
+    <li class={problem === null ? "row" : "row has-problem"}>
+      <header>
+        <h2>Row {line}</h2>
+        {problem === null && <a href={hrefOf(["datasets", id, "rows", line])}>as tokens</a>}
+      </header>
+      {problem !== null && <p class="field-error">Training refuses this row: {problem}</p>}
+      {row !== null
+        ? (
+          <div class="row-fields">
+            {fieldsOf(row).map((field) => <Field key={field.name} field={field} />)}
+          </div>
+        )
+        : <pre class="text">{text ?? "The line cannot be read."}</pre>}
+    </li>
+  );
+}
+
+function Rows({ dataset: { id } }: { dataset: Dataset }) {
+  const pages = usePages(
+    (api, query, signal) =>
+      api.call("GET /v1/datasets/{id}/preview", {
+        params: { id },
+        query: { ...query, limit: PAGE_ROWS },
+        signal,
+      }),
+    ({ rows }) => rows,
+    id,
+  );
+  return (
+    <Loading of={pages} what="the rows">
+      {(rows) => (
+        <>
+          <ol class="rows">{rows.map((row) => <Row key={row.line} id={id} row={row} />)}</ol>
+          {pages.more && <button type="button" onClick={pages.more}>Show more rows</button>}
+        </>
+      )}
+    </Loading>
+  );
+}
+
+function Problems({ dataset: { problems, invalid_rows } }: { dataset: Dataset }) {
+  if (invalid_rows === 0) return null;
+  return (
+    <div class="problem" role="alert">
+      <h3>
+        Training refuses {invalid_rows === 1 ? "one row" : `${invalid_rows.toLocaleString("en")} rows`}
+      </h3>
+      <p>
+        Correct these lines of the file and upload it again.
+        {invalid_rows > problems.length && ` The first ${problems.length}:`}
+      </p>
+      <ul>
+        {problems.map(({ line, message }) => <li key={line}>line {line}: {message}</li>)}
+      </ul>
+    </div>
+  );
+}
+
+function Delete({ dataset: { id, name } }: { dataset: Dataset }) {
+  const { api } = useClient(), action = useAction(), [is_asked, setAsked] = useState(false);
+  const remove = async () => {
+    await api.call("DELETE /v1/datasets/{id}", { params: { id } });
+    location.assign(hrefOf(["datasets"]));
+  };
+  return (
+    <>
+      {is_asked
+        ? (
+          <>
+            <button
+              type="button"
+              class="danger"
+              disabled={action.is_busy}
+              onClick={() => action.start(remove)}
+            >
+              Delete “{name}” for good
+            </button>
+            <button type="button" onClick={() => (setAsked(false), action.clear())}>Keep it</button>
+          </>
+        )
+        : <button type="button" class="danger" onClick={() => setAsked(true)}>Delete …</button>}
+      {action.error !== null && <ProblemBox error={action.error} />}
+    </>
+  );
+}
+
+function Card({ dataset }: { dataset: Dataset }) {
+  const { kind, rows, size_bytes, fields, created_at, sha256 } = dataset;
+  const facts: [string, string][] = [
+    ["Rows are", kind ?? "not recognised"],
+    ["Rows", rows.toLocaleString("en")],
+    ["Size", bytesText(size_bytes)],
+    ["Fields", fields.join(", ") || "none"],
+    ["Uploaded", timeText(created_at)],
+  ];
+  return (
+    <dl class="facts small" title={`SHA-256 ${sha256}`}>
+      {facts.map(([name, text]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{text}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+/** The views of a dataset, by the third segment of their address. */
+const VIEWS = { "": "Rows", rows: "Tokens", lengths: "Lengths" } as const;
+
+function View({ dataset }: { dataset: Dataset }) {
+  const [, , name = "", line = "1"] = place.value.segments;
+  if (name === "lengths") return <DatasetLengths dataset={dataset} />;
+  if (name === "rows") return <DatasetTokens dataset={dataset} line={line} />;
+  return <Rows dataset={dataset} />;
+}
+
+export function DatasetPage() {
+  const [, id = "", current = ""] = place.value.segments, model = place.value.query.get("model");
+  const loaded = useCall("GET /v1/datasets/{id}", { params: { id } });
+  return (
+    <>
+      <p class="crumbs">
+        <a href={hrefOf(["datasets"])}>All datasets</a>
+      </p>
+      <Loading of={loaded} what="the dataset">
+        {(dataset) => (
+          <>
+            <header class="page-head">
+              <h1>{dataset.name}</h1>
+              <Delete dataset={dataset} />
+            </header>
+            <Card dataset={dataset} />
+            <Problems dataset={dataset} />
+            <nav class="tabs" aria-label="views of this dataset">
+              {Object.entries(VIEWS).map(([key, label]) => (
+                <a
+                  key={key}
+                  href={hrefOf(
+                    ["datasets", id, key, ...(key === "rows" ? [1] : [])].filter((part) => part !== ""),
+                    {
+                      model,
+                    },
+                  )}
+                  aria-current={key === current ? "page" : undefined}
+                >
+                  {label}
+                </a>
+              ))}
+            </nav>
+            <View dataset={dataset} />
+          </>
+        )}
+      </Loading>
+    </>
+  );
+}

@@ -6,6 +6,7 @@ import type { Capabilities } from "../api/types.ts";
 import type { Api } from "./client/api.ts";
 import { ClientProvider } from "./client/context.ts";
 import type { Session } from "./client/session.ts";
+import { CataloguePage } from "./pages/catalogue.tsx";
 import { DatasetPage } from "./pages/dataset.tsx";
 import { DatasetsPage } from "./pages/datasets.tsx";
 import { LoginPage } from "./pages/login.tsx";
@@ -24,6 +25,7 @@ interface PageEntry {
 const PAGES: Readonly<Record<string, PageEntry>> = {
   runs: { page: RunsPages, label: "Runs" },
   datasets: { page: DatasetsPages, label: "Datasets" },
+  catalogue: { page: CataloguePage, label: "Catalogue" },
 };
 
 const FIRST_PAGE = "runs";

@@ -9,6 +9,7 @@ import type { Session } from "./client/session.ts";
 import { CataloguePage } from "./pages/catalogue.tsx";
 import { DatasetPage } from "./pages/dataset.tsx";
 import { DatasetsPage } from "./pages/datasets.tsx";
+import { DevicePage } from "./pages/device.tsx";
 import { LoginPage } from "./pages/login.tsx";
 import { RunPage } from "./pages/run.tsx";
 import { RunsPage } from "./pages/runs.tsx";
@@ -26,6 +27,7 @@ const PAGES: Readonly<Record<string, PageEntry>> = {
   runs: { page: RunsPages, label: "Runs" },
   datasets: { page: DatasetsPages, label: "Datasets" },
   catalogue: { page: CataloguePage, label: "Catalogue" },
+  device: { page: DevicePage, label: "Device" },
 };
 
 const FIRST_PAGE = "runs";

@@ -8,7 +8,7 @@ import { RunList } from "../client/run_list.ts";
 import { durationText, numberText, timeText } from "../parts/format.ts";
 import { ProblemBox } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
-import { LIVE_STATES, StateBadge } from "../parts/state_badge.tsx";
+import { LIVE_STATES, RUN_STATES, StateBadge } from "../parts/state_badge.tsx";
 import { hrefOf, place, replacePlace } from "../routes.ts";
 
 /** Points of a line in the list. */
@@ -75,19 +75,6 @@ function Row({ run }: { run: Run }) {
   );
 }
 
-const STATES = [
-  "queued",
-  "starting",
-  "running",
-  "pausing",
-  "paused",
-  "stopping",
-  "completed",
-  "cancelled",
-  "failed",
-  "interrupted",
-] as const;
-
 function Filters() {
   const { query } = place.value;
   const change = (name: string, value: string) =>
@@ -109,7 +96,7 @@ function Filters() {
           onChange={({ currentTarget }) => change("state", currentTarget.value)}
         >
           <option value="">any</option>
-          {STATES.map((state) => <option key={state}>{state}</option>)}
+          {RUN_STATES.map((state) => <option key={state}>{state}</option>)}
         </select>
       </label>
       <label class="field">

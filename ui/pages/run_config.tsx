@@ -1,6 +1,7 @@
 /** A run's resolved configuration, with the source of each value. */
 
 import type { Run } from "../../api/types.ts";
+import { ListTable } from "../parts/list_table.tsx";
 import { place, replacePlace } from "../routes.ts";
 
 /** The leaves of a configuration by dotted name. */
@@ -41,30 +42,19 @@ export function RunConfig({ run }: { run: Run }) {
         />
       </label>
       {shown.length === 0 && <p class="quiet">No key has this text.</p>}
-      <div class="table-scroll">
-        <table class="list config">
-          <thead>
-            <tr>
-              <th scope="col">Key</th>
-              <th scope="col">Value</th>
-              <th scope="col">Source</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map(([name, text, source]) => (
-              <tr key={name}>
-                <th scope="row">
-                  <code>{name}</code>
-                </th>
-                <td>
-                  <code>{text}</code>
-                </td>
-                <td class={source === GIVEN ? undefined : "quiet"}>{source}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <ListTable columns={["Key", "Value", "Source"]} kind="config">
+        {shown.map(([name, text, source]) => (
+          <tr key={name}>
+            <th scope="row">
+              <code>{name}</code>
+            </th>
+            <td>
+              <code>{text}</code>
+            </td>
+            <td class={source === GIVEN ? undefined : "quiet"}>{source}</td>
+          </tr>
+        ))}
+      </ListTable>
     </>
   );
 }

@@ -6,6 +6,7 @@ import { useClient } from "../client/context.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
 import { RunList } from "../client/run_list.ts";
 import { durationText, numberText, timeText } from "../parts/format.ts";
+import { type Column, ListTable } from "../parts/list_table.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { LIVE_STATES, RUN_STATES, StateBadge } from "../parts/state_badge.tsx";
@@ -13,6 +14,7 @@ import { hrefOf, place, replacePlace } from "../routes.ts";
 
 /** Points of a line in the list. */
 const SPARKLINE_BUCKETS = 48;
+
 /** The course of a run's main metric; asked again after each update. */
 function useCourse(run: Run): readonly number[] {
   const { api } = useClient(), [values, setValues] = useState<readonly number[]>([]);
@@ -138,6 +140,16 @@ function Empty({ is_filtered }: { is_filtered: boolean }) {
   );
 }
 
+const COLUMNS: readonly Column[] = [
+  "Run",
+  "State",
+  "Algorithm",
+  "Progress",
+  { number: "Last value" },
+  "Course",
+  "Created",
+];
+
 export function RunsPage() {
   const { api } = useClient(), list = useMemo(() => new RunList(api), [api]);
   useEffect(() => {
@@ -160,24 +172,9 @@ export function RunsPage() {
         : shown.length === 0
         ? <Empty is_filtered={runs.length > 0} />
         : (
-          <div class="table-scroll">
-            <table class="list">
-              <thead>
-                <tr>
-                  <th scope="col">Run</th>
-                  <th scope="col">State</th>
-                  <th scope="col">Algorithm</th>
-                  <th scope="col">Progress</th>
-                  <th scope="col" class="number">Last value</th>
-                  <th scope="col">Course</th>
-                  <th scope="col">Created</th>
-                </tr>
-              </thead>
-              <tbody>
-                {shown.map((run) => <Row key={run.id} run={run} />)}
-              </tbody>
-            </table>
-          </div>
+          <ListTable columns={COLUMNS}>
+            {shown.map((run) => <Row key={run.id} run={run} />)}
+          </ListTable>
         )}
     </>
   );

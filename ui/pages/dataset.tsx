@@ -6,6 +6,7 @@ import { useClient } from "../client/context.ts";
 import { useCall, usePages } from "../client/use_call.ts";
 import { useAction } from "../parts/actions.ts";
 import { Code } from "../parts/code.tsx";
+import { type Fact, Facts } from "../parts/facts.tsx";
 import { bytesText, timeText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
@@ -172,25 +173,14 @@ function Delete({ dataset: { id, name } }: { dataset: Dataset }) {
   );
 }
 
-function Card({ dataset }: { dataset: Dataset }) {
-  const { kind, rows, size_bytes, fields, created_at, sha256 } = dataset;
-  const facts: [string, string][] = [
+function factsOf({ kind, rows, size_bytes, fields, created_at }: Dataset): Fact[] {
+  return [
     ["Rows are", kind ?? "not recognised"],
     ["Rows", rows.toLocaleString("en")],
     ["Size", bytesText(size_bytes)],
     ["Fields", fields.join(", ") || "none"],
     ["Uploaded", timeText(created_at)],
   ];
-  return (
-    <dl class="facts small" title={`SHA-256 ${sha256}`}>
-      {facts.map(([name, text]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{text}</dd>
-        </div>
-      ))}
-    </dl>
-  );
 }
 
 /** The views of a dataset, by the third segment of their address. */
@@ -218,7 +208,7 @@ export function DatasetPage() {
               <h1>{dataset.name}</h1>
               <Delete dataset={dataset} />
             </header>
-            <Card dataset={dataset} />
+            <Facts facts={factsOf(dataset)} is_small />
             <Problems dataset={dataset} />
             <nav class="tabs" aria-label="views of this dataset">
               {Object.entries(VIEWS).map(([key, label]) => (

@@ -2,6 +2,7 @@
 
 import type { Dataset, TokenizeSummary } from "../../api/types.ts";
 import { useLoad } from "../client/use_call.ts";
+import { type Fact, Facts } from "../parts/facts.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { WithModel } from "../parts/model_choice.tsx";
 import { hrefOf, place, replacePlace } from "../routes.ts";
@@ -55,13 +56,13 @@ function RowLinks({ id, model, rows }: {
 
 function Summary({ id, model, summary }: { id: string; model: string; summary: TokenizeSummary }) {
   const { ctx, rows, complete, sequences, tokens, trained_tokens, longest, truncated, problems } = summary;
-  const facts: [string, number][] = [
-    ["Rows", rows],
-    ["Sequences", sequences],
-    ["Tokens", tokens],
-    ["Trained tokens", trained_tokens],
-    ["Context", ctx],
-    ["Rows longer than it", truncated.rows],
+  const facts: Fact[] = [
+    ["Rows", count(rows)],
+    ["Sequences", count(sequences)],
+    ["Tokens", count(tokens)],
+    ["Trained tokens", count(trained_tokens)],
+    ["Context", count(ctx)],
+    ["Rows longer than it", count(truncated.rows)],
   ];
   const link = (line: number, text = "") => ({ line, text });
   return (
@@ -71,14 +72,7 @@ function Summary({ id, model, summary }: { id: string; model: string; summary: T
           The time was up before the last row: these are the lengths of the first {count(rows)}.
         </p>
       )}
-      <dl class="facts small">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{count(value)}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts facts={facts} is_small />
       <div class="lengths">
         <section>
           <h2>Rows by length</h2>

@@ -7,6 +7,7 @@ import { useClient } from "../client/context.ts";
 import { useLoad } from "../client/use_call.ts";
 import { useAction } from "../parts/actions.ts";
 import { bytesText, timeText } from "../parts/format.ts";
+import { type Column, ListTable } from "../parts/list_table.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { hrefOf } from "../routes.ts";
@@ -114,6 +115,15 @@ function Row({ dataset: { id, name, kind, rows, invalid_rows, size_bytes, create
   );
 }
 
+const COLUMNS: readonly Column[] = [
+  "Dataset",
+  "Rows are",
+  { number: "Rows" },
+  { number: "Refused" },
+  { number: "Size" },
+  "Uploaded",
+];
+
 export function DatasetsPage() {
   const loaded = useLoad(async (api, signal) => {
     const pages = await allPages((query) => api.call("GET /v1/datasets", { query, signal }));
@@ -139,23 +149,9 @@ export function DatasetsPage() {
               </div>
             )
             : (
-              <div class="table-scroll">
-                <table class="list">
-                  <thead>
-                    <tr>
-                      <th scope="col">Dataset</th>
-                      <th scope="col">Rows are</th>
-                      <th scope="col" class="number">Rows</th>
-                      <th scope="col" class="number">Refused</th>
-                      <th scope="col" class="number">Size</th>
-                      <th scope="col">Uploaded</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {datasets.map((dataset) => <Row key={dataset.id} dataset={dataset} />)}
-                  </tbody>
-                </table>
-              </div>
+              <ListTable columns={COLUMNS}>
+                {datasets.map((dataset) => <Row key={dataset.id} dataset={dataset} />)}
+              </ListTable>
             )}
       </Loading>
     </>

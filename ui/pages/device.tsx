@@ -1,30 +1,18 @@
 /** The server's devices, their memory, who uses them, and what this build can do. */
 
-import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Budget, Capabilities, Device, Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { RunList } from "../client/run_list.ts";
 import { useCall } from "../client/use_call.ts";
+import { Facts } from "../parts/facts.tsx";
 import { bytesText, durationText, timeText } from "../parts/format.ts";
+import { ListTable } from "../parts/list_table.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { StateBadge } from "../parts/state_badge.tsx";
 import { hrefOf } from "../routes.ts";
 import { lentTo } from "./device_lease.ts";
-
-function Facts({ facts }: { facts: readonly [string, ComponentChildren][] }) {
-  return (
-    <dl class="facts small">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
 
 /** A limit of a device: bytes where it counts bytes. */
 function limitText(name: string, value: number): string {
@@ -40,10 +28,11 @@ function DeviceCard({ device, is_first }: { device: Device; is_first: boolean })
         {is_first && <span class="tag">runs take this one</span>}
       </header>
       <Facts
+        is_small
         facts={[
           ["Kind", software ? "software adapter: the processor computes" : "GPU"],
           ["Backend", backend],
-          ...(driver === "" ? [] : [["Driver", driver] as [string, string]]),
+          ...(driver === "" ? [] : [["Driver", driver] as const]),
           ["Memory", vram_bytes === null ? "the driver does not tell" : bytesText(vram_bytes)],
         ]}
       />
@@ -129,30 +118,19 @@ function featuresOf({ features, environments }: Capabilities): Feature[] {
 
 function Features({ capabilities }: { capabilities: Capabilities }) {
   return (
-    <div class="table-scroll">
-      <table class="list">
-        <thead>
-          <tr>
-            <th scope="col">Feature</th>
-            <th scope="col">State</th>
-            <th scope="col">Why</th>
-          </tr>
-        </thead>
-        <tbody>
-          {featuresOf(capabilities).map(({ name, is_on, remark }) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td>
-                <span class={is_on ? "badge is-on" : "badge is-off"}>
-                  <span aria-hidden="true">{is_on ? "✓" : "–"}</span> {is_on ? "on" : "off"}
-                </span>
-              </td>
-              <td class="prose">{remark}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <ListTable columns={["Feature", "State", "Why"]}>
+      {featuresOf(capabilities).map(({ name, is_on, remark }) => (
+        <tr key={name}>
+          <th scope="row">{name}</th>
+          <td>
+            <span class={is_on ? "badge is-on" : "badge is-off"}>
+              <span aria-hidden="true">{is_on ? "✓" : "–"}</span> {is_on ? "on" : "off"}
+            </span>
+          </td>
+          <td class="prose">{remark}</td>
+        </tr>
+      ))}
+    </ListTable>
   );
 }
 
@@ -221,7 +199,10 @@ function Sections({ capabilities }: { capabilities: Capabilities }) {
       </section>
       <section aria-label="Memory">
         <h2>Memory that runs may take</h2>
-        <Facts facts={[["Device", budgetText(budgets.vram)], ["Machine", budgetText(budgets.ram)]]} />
+        <Facts
+          is_small
+          facts={[["Device", budgetText(budgets.vram)], ["Machine", budgetText(budgets.ram)]]}
+        />
       </section>
       <section aria-label="Features">
         <h2>Features</h2>
@@ -230,6 +211,7 @@ function Sections({ capabilities }: { capabilities: Capabilities }) {
       <section aria-label="Build">
         <h2>What it can train</h2>
         <Facts
+          is_small
           facts={[
             ["Algorithms", algorithms.join(", ")],
             ["Architectures", architectures.join(", ")],

@@ -463,6 +463,7 @@ export interface Evaluate {
   limit?: number;
 }
 
+/** An assistant turn, with its tokens. */
 export interface Generation {
   message: {
     role: "assistant";
@@ -644,6 +645,7 @@ export interface RunScenarioGroup {
   texts_kept: boolean;
 }
 
+/** Runs beside each other. */
 export interface RunComparison {
   runs: ComparedRun[];
   /** The resolved keys that differ. */
@@ -671,6 +673,7 @@ export interface ComparedRun {
   } | null;
 }
 
+/** A metric over the same updates for all runs. */
 export interface AlignedMetric {
   name: string;
   points: Array<{
@@ -681,6 +684,7 @@ export interface AlignedMetric {
   }>;
 }
 
+/** The evaluation of a run against that of the first run. */
 export interface Comparison {
   /** The first run of the request. */
   before: string;
@@ -993,6 +997,7 @@ export interface Samples {
   next_since: number;
 }
 
+/** A value of a metric. */
 export interface Sample {
   /** The number of the event. */
   seq: number;
@@ -1603,6 +1608,7 @@ export interface ChatUsage {
   total_tokens: number;
 }
 
+/** A part of an answer, in OpenAI's form. */
 export interface ChatCompletionChunk {
   id: string;
   object: "chat.completion.chunk";
@@ -1634,6 +1640,7 @@ export interface ChatCompletionChunk {
   usage?: ChatUsage | null;
 }
 
+/** The last event of an answer that failed after its beginning. */
 export interface ChatStreamFailure {
   error: OpenAiError;
 }
@@ -1693,6 +1700,7 @@ export interface ChatCompletionRequest {
   prompt_cache_key?: string | null;
 }
 
+/** A message in OpenAI's form; text only. */
 export type ChatMessage = {
   role: "system";
   content: string | Array<{

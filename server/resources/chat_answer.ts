@@ -73,7 +73,7 @@ export const chatChunkSchema = z.strictObject({
     finish_reason: finishReason.nullable(),
   })).meta(TEXTS.data),
   usage: usageSchema.nullable().optional().meta({ description: "Of all choices, in the last chunk." }),
-}).meta({ id: "ChatCompletionChunk" });
+}).meta({ id: "ChatCompletionChunk", description: "A part of an answer, in OpenAI's form." });
 
 export type ChatCompletionChunk = z.input<typeof chatChunkSchema>;
 

@@ -63,7 +63,7 @@ const chatCompletionMessageSchema = z.discriminatedUnion("role", [
   z.strictObject({ role: z.literal("user"), content, name }),
   assistantMessage,
   z.strictObject({ role: z.literal("tool"), content, tool_call_id: z.string().min(1), name }),
-]).meta({ id: "ChatMessage" });
+]).meta({ id: "ChatMessage", description: "A message in OpenAI's form; text only." });
 
 const tool = toolSchema.extend({
   function: toolSchema.shape.function.extend({

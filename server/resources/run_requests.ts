@@ -89,7 +89,7 @@ export const generationSchema = z.strictObject({
     description: "stop: the model ended its turn; length: max_new_tokens or training.ctx did.",
   }),
   usage: z.strictObject({ prompt_tokens: z.int(), completion_tokens: z.int() }),
-}).meta({ id: "Generation" });
+}).meta({ id: "Generation", description: "An assistant turn, with its tokens." });
 
 /** A body of evaluate or generate that its schema has checked. */
 type Generate = z.output<typeof generateSchema>;

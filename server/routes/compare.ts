@@ -48,7 +48,7 @@ const alignedMetric = z.strictObject({
       description: "The mean over these updates for each run, null without a sample.",
     }),
   })),
-}).meta({ id: "AlignedMetric" });
+}).meta({ id: "AlignedMetric", description: "A metric over the same updates for all runs." });
 
 const comparison = z.strictObject({
   before: z.string().meta({ description: "The first run of the request." }),
@@ -81,7 +81,7 @@ const comparison = z.strictObject({
     outcome: z.enum(["win", "loss", "tie"]).meta({ description: "win: after is better." }),
   })),
   note: z.string().nullable().meta({ description: "The limits of the comparison, in words." }),
-}).meta({ id: "Comparison" });
+}).meta({ id: "Comparison", description: "The evaluation of a run against that of the first run." });
 
 const query = z.strictObject({
   runs: listParameter(2, MAX_RUNS).refine((ids) => new Set(ids).size === ids.length, {
@@ -188,7 +188,7 @@ const compareRuns = route({
           ).meta({ description: "The resolved keys that differ." }),
           metrics: z.array(alignedMetric),
           comparisons: z.array(comparison).meta({ description: "Each run but the first with the first." }),
-        }).meta({ id: "RunComparison" }),
+        }).meta({ id: "RunComparison", description: "Runs beside each other." }),
       },
     },
   },

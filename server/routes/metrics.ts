@@ -33,7 +33,7 @@ const sampleSchema = z.strictObject({
   step: z.int().meta({ description: "Optimiser steps so far." }),
   name: z.string(),
   value: z.number(),
-}).meta({ id: "Sample" });
+}).meta({ id: "Sample", description: "A value of a metric." });
 
 const bucketSchema = z.strictObject({
   name: z.string(),

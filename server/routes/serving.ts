@@ -114,7 +114,10 @@ async function begun(events: AsyncGenerator<ChatEvent>): Promise<AsyncGenerator<
   })();
 }
 
-const streamFailureSchema = z.strictObject({ error: openAiErrorSchema }).meta({ id: "ChatStreamFailure" });
+const streamFailureSchema = z.strictObject({ error: openAiErrorSchema }).meta({
+  id: "ChatStreamFailure",
+  description: "The last event of an answer that failed after its beginning.",
+});
 
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
 

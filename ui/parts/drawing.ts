@@ -11,12 +11,25 @@ export interface Line {
   colour: number;
   x: readonly number[];
   values: readonly (number | null)[];
+  /** Lengths of its dashes and gaps in pixels; absent or empty: drawn through. */
+  dash?: readonly number[];
   /** Between which values the line lies, with the same x. */
   band?: { low: readonly (number | null)[]; high: readonly (number | null)[] };
 }
 
+/** What the x of a chart is. */
+export interface XAxis {
+  label: string;
+  /** A place as people read it; absent: as a number. */
+  text?: (place: number) => string;
+  /** Distances between the ticks, smallest first; absent: 1, 2 and 5 times powers of ten. */
+  distances?: readonly number[];
+}
+
 /** What a chart shows. */
 export interface Drawn {
+  /** Absent: updates. */
+  x_axis?: XAxis;
   lines: readonly Line[];
   /** The weight of the past in the smoothed line; 0 draws the values themselves. */
   smoothing: number;
@@ -33,16 +46,18 @@ const BAR: [part: number, most: number] = [0.92, 48];
 /** A column of uPlot: the values of one line, at the x of all lines. */
 interface Column {
   series: uPlot.Series;
-  values: (number | null)[];
+  values: Value[];
   /** The upper edge of a band, whose lower one is the next column: the fill between them. */
   band?: string;
 }
 
-/** Values at other x; null where there is none. */
-function placed(x: readonly number[], values: readonly (number | null)[], all: readonly number[]) {
+type Value = number | null | undefined;
+
+/** Values at other x. A place that the line does not have is undefined: it is drawn over, unlike a null. */
+function placed(x: readonly number[], values: readonly (number | null)[], all: readonly number[]): Value[] {
   if (x === all) return [...values];
   const at = new Map(x.map((place, i) => [place, values[i] ?? null]));
-  return all.map((place) => at.get(place) ?? null);
+  return all.map((place) => at.get(place));
 }
 
 function allPlaces(lines: readonly Line[]): readonly number[] {
@@ -60,7 +75,8 @@ function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
   const shown = (values: readonly (number | null)[]) =>
     placed(line.x, is_log ? positive(values) : values, all);
   const value = (_: uPlot, number: number | null) => numberText(number);
-  const base = { scale: "y", width: 1.5, points: { show: line.x.length < 60, size: 4 }, value };
+  const dash = line.dash && line.dash.length > 0 ? { dash: [...line.dash] } : {};
+  const base = { ...dash, scale: "y", width: 1.5, points: { show: line.x.length < 60, size: 4 }, value };
   const raw: Column = { series: { ...base, label: line.label, stroke }, values: shown(line.values) };
   const band = line.band
     ? [line.band.high, line.band.low].map((values, i): Column => ({
@@ -83,7 +99,8 @@ function stackedColumns(
   all: readonly number[],
   style: CSSStyleDeclaration,
 ): Column[] {
-  const own = lines.map(({ x, values }) => placed(x, values, all)), sums = stacked(own);
+  const own = lines.map(({ x, values }) => placed(x, values, all).map((value) => value ?? null));
+  const sums = stacked(own);
   return lines.map(({ label, colour }, i): Column => {
     const fill = style.getPropertyValue(`--series-${colour}`).trim();
     return {
@@ -128,7 +145,11 @@ export class Drawing {
       ? stackedColumns(drawn.lines, all, style)
       : drawn.lines.flatMap((line) => columnsOf(line, { all, drawn, style }));
     const data = [all, ...columns.map(({ values }) => values)] as uPlot.AlignedData;
-    const shape = JSON.stringify([drawn.is_log, columns.map(({ series }) => [series.label, series.stroke])]);
+    const shape = JSON.stringify([
+      drawn.is_log,
+      drawn.x_axis?.label,
+      columns.map(({ series }) => [series.label, series.stroke, series.dash]),
+    ]);
     if (!this.#plot || shape !== this.#shape) {
       this.#plot?.destroy();
       this.#plot = new uPlot(this.#options(drawn, { columns, style }), data, this.#box);
@@ -151,7 +172,7 @@ export class Drawing {
     if (this.#drawn) this.draw(this.#drawn);
   };
 
-  #options({ is_log, is_stacked = false }: Drawn, { columns, style }: {
+  #options({ is_log, is_stacked = false, x_axis = { label: "update" } }: Drawn, { columns, style }: {
     columns: readonly Column[];
     style: CSSStyleDeclaration;
   }): uPlot.Options {
@@ -166,6 +187,12 @@ export class Drawing {
     const bands = columns.flatMap(({ band }, i): uPlot.Band[] =>
       band === undefined ? [] : [{ series: [i + 1, i + 2], fill: band }]
     );
+    const { label, text = (place: number) => place.toLocaleString("en"), distances } = x_axis;
+    const places: uPlot.Axis = {
+      ...axis,
+      values: (_, splits) => splits.map(text),
+      ...(distances && { incrs: [...distances] }),
+    };
     return {
       width: this.#box.clientWidth || 400,
       height: HEIGHT,
@@ -173,10 +200,13 @@ export class Drawing {
         x: { time: false, ...(is_stacked && { range: (_, low, high) => [low - 0.5, high + 0.5] }) },
         y: { distr: is_log ? 3 : 1, ...(is_stacked && { range: (_, __, high) => [0, high * 1.05 || 1] }) },
       },
-      axes: [axis, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],
+      axes: [places, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],
       cursor: { sync: { key: this.#cursor }, drag: { x: true, y: false } },
       legend: { live: true },
-      series: [{ label: "update" }, ...columns.map(({ series }) => series)],
+      series: [
+        { label, value: (_, place) => place === null ? "–" : text(place) },
+        ...columns.map(({ series }) => series),
+      ],
       bands,
     };
   }

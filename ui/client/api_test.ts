@@ -1,22 +1,6 @@
 import assert from "node:assert/strict";
-import { allPages, Api, ApiProblem, Unreachable } from "./api.ts";
-import { Session } from "./session.ts";
-
-const NO_STORE = { getItem: () => null, setItem: () => {}, removeItem: () => {} };
-
-function apiWith(answer: (request: Request) => Response | Promise<Response>, page = "http://h/") {
-  const session = new Session({ tab: NO_STORE, browser: NO_STORE }), requests: Request[] = [];
-  const api = new Api({
-    session,
-    page,
-    fetch: async (input, init) => {
-      const request = new Request(input as URL, init);
-      requests.push(request);
-      return await answer(request);
-    },
-  });
-  return { api, session, requests };
-}
+import { allPages, ApiProblem, Unreachable } from "./api.ts";
+import { apiWith } from "./api_testing.ts";
 
 Deno.test("a call fills path and query, sends the token, and stays under the page's prefix", async () => {
   const { api, session, requests } = apiWith(() => Response.json({ id: "a/b" }), "http://h/tools/svc/");

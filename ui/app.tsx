@@ -7,6 +7,7 @@ import type { Api } from "./client/api.ts";
 import { ClientProvider } from "./client/context.ts";
 import type { Session } from "./client/session.ts";
 import { CataloguePage } from "./pages/catalogue.tsx";
+import { ComparePage } from "./pages/compare.tsx";
 import { DatasetPage } from "./pages/dataset.tsx";
 import { DatasetsPage } from "./pages/datasets.tsx";
 import { DevicePage } from "./pages/device.tsx";
@@ -25,6 +26,7 @@ interface PageEntry {
 /** Pages by the first segment of their address. */
 const PAGES: Readonly<Record<string, PageEntry>> = {
   runs: { page: RunsPages, label: "Runs" },
+  compare: { page: ComparePage, label: "Compare" },
   datasets: { page: DatasetsPages, label: "Datasets" },
   catalogue: { page: CataloguePage, label: "Catalogue" },
   device: { page: DevicePage, label: "Device" },

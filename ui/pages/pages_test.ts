@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Run } from "../../api/types.ts";
 import { argumentsLine, splitOf } from "../parts/conversation.tsx";
 import { forkOf, rateText } from "./run_checkpoint.tsx";
-import { leavesOf } from "./run_config.tsx";
+import { leavesOf } from "./config_leaves.ts";
 import { phaseText } from "./run.tsx";
 import { barsOf, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
 import { eventText } from "./run_journal.tsx";

@@ -11,6 +11,7 @@ import { durationText, numberText } from "../parts/format.ts";
 import { ProblemBox } from "../parts/problem.tsx";
 import { LIVE_STATES, StateBadge } from "../parts/state_badge.tsx";
 import { hrefOf, place } from "../routes.ts";
+import { compareHref } from "./compare_address.ts";
 import { RunCharts } from "./run_charts.tsx";
 import { RunConfig } from "./run_config.tsx";
 import { RunControls } from "./run_controls.tsx";
@@ -179,6 +180,7 @@ export function RunPage() {
     <>
       <header class="page-head">
         <h1>{run.name}</h1>
+        {run.parent && <a class="button" href={compareHref([run.parent.run, id])}>Compare with its parent</a>}
         <StateBadge state={run.state} />
       </header>
       {!view.is_deep && phaseText(run) !== "" && <p role="status">{phaseText(run)}</p>}

@@ -1,5 +1,6 @@
 /** The metrics of a run as charts, in sections by the first part of their names. */
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { LiveRun } from "../client/live_run.ts";
 import type { Series } from "../client/series.ts";
@@ -135,7 +136,11 @@ function change(name: string, value: string | null): void {
   replacePlace(segments, { ...Object.fromEntries(query), [name]: value });
 }
 
-function ChartOptions({ typed, smoothing, is_log }: ReturnType<typeof optionsOf>) {
+/** The choice of metrics, and how they are drawn; it is kept in the address. */
+export function ChartOptions({ typed, smoothing, is_log, children }: ReturnType<typeof optionsOf> & {
+  /** Further fields. */
+  children?: ComponentChildren;
+}) {
   return (
     <form class="filters" aria-label="how charts are drawn" onSubmit={(event) => event.preventDefault()}>
       <label class="field">
@@ -147,6 +152,7 @@ function ChartOptions({ typed, smoothing, is_log }: ReturnType<typeof optionsOf>
           onInput={({ currentTarget }) => change("metrics", currentTarget.value)}
         />
       </label>
+      {children}
       <label class="field">
         <span>Smoothing {smoothing.toFixed(2)}</span>
         <input

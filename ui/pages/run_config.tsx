@@ -3,16 +3,7 @@
 import type { Run } from "../../api/types.ts";
 import { ListTable } from "../parts/list_table.tsx";
 import { place, replacePlace } from "../routes.ts";
-
-/** The leaves of a configuration by dotted name. */
-export function leavesOf(value: unknown, name = ""): [name: string, text: string][] {
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    return Object.entries(value).flatMap(([key, inner]) =>
-      leavesOf(inner, name === "" ? key : `${name}.${key}`)
-    );
-  }
-  return [[name, JSON.stringify(value)]];
-}
+import { leavesOf } from "./config_leaves.ts";
 
 /** What stands for the source of a value that a person gave. */
 const GIVEN = "given";

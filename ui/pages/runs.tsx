@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
+import { isViewed } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
 import { RunList } from "../client/run_list.ts";
 import { durationText, numberText, timeText } from "../parts/format.ts";
@@ -11,6 +12,7 @@ import { ProblemBox } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { LIVE_STATES, RUN_STATES, StateBadge } from "../parts/state_badge.tsx";
 import { hrefOf, place, replacePlace } from "../routes.ts";
+import { CompareTicked, Tick, type Ticks, useTicked } from "./compare_ticks.tsx";
 
 /** Points of a line in the list. */
 const SPARKLINE_BUCKETS = 48;
@@ -48,10 +50,15 @@ function Progress({ run: { progress, state } }: { run: Run }) {
   );
 }
 
-function Row({ run }: { run: Run }) {
+function Row({ run, ticks }: { run: Run; ticks: Ticks | null }) {
   const course = useCourse(run), name = MAIN_METRIC[run.algorithm], last = run.last_metrics[name];
   return (
     <tr>
+      {ticks && (
+        <td class="tick">
+          <Tick run={run} ticks={ticks} />
+        </td>
+      )}
       <th scope="row">
         <a href={hrefOf(["runs", run.id])}>{run.name}</a>
         {run.tags.map((tag) => <span key={tag} class="tag">{tag}</span>)}
@@ -140,6 +147,8 @@ function Empty({ is_filtered }: { is_filtered: boolean }) {
   );
 }
 
+const TICKS: Column = { name: "ticks", heading: <span class="unseen">Ticked</span> };
+
 const COLUMNS: readonly Column[] = [
   "Run",
   "State",
@@ -158,6 +167,7 @@ export function RunsPage() {
     return () => abort.abort();
   }, [list]);
   const runs = list.runs.value, error = list.error.value, { query } = place.value;
+  const ticks = useTicked(runs), can_compare = runs?.some((run) => !isViewed(run)) ?? false;
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
   const shown = runs?.filter((run) => passes(run, query)) ?? [];
   return (
@@ -165,6 +175,7 @@ export function RunsPage() {
       <header class="page-head">
         <h1>Runs</h1>
         {!list.is_live.value && <p class="quiet" role="status">The server is away; trying again …</p>}
+        {can_compare && <CompareTicked ticks={ticks} />}
       </header>
       <Filters />
       {runs === null
@@ -172,8 +183,8 @@ export function RunsPage() {
         : shown.length === 0
         ? <Empty is_filtered={runs.length > 0} />
         : (
-          <ListTable columns={COLUMNS}>
-            {shown.map((run) => <Row key={run.id} run={run} />)}
+          <ListTable columns={can_compare ? [TICKS, ...COLUMNS] : COLUMNS}>
+            {shown.map((run) => <Row key={run.id} run={run} ticks={can_compare ? ticks : null} />)}
           </ListTable>
         )}
     </>

@@ -2,8 +2,18 @@
 
 import type { ComponentChildren } from "preact";
 
-/** A column's heading, or one above numbers. */
-export type Column = string | { number: string };
+/** A column's heading, or one above numbers, or one that is more than text. */
+export type Column = string | { number: string } | { name: string; heading: ComponentChildren };
+
+function Heading({ column }: { column: Column }) {
+  if (typeof column === "string") return <th scope="col">{column}</th>;
+  if ("heading" in column) return <th scope="col">{column.heading}</th>;
+  return <th scope="col" class="number">{column.number}</th>;
+}
+
+function nameOf(column: Column): string {
+  return typeof column === "string" ? column : "heading" in column ? column.name : column.number;
+}
 
 export function ListTable({ columns, kind = "", children }: {
   columns: readonly Column[];
@@ -17,11 +27,7 @@ export function ListTable({ columns, kind = "", children }: {
       <table class={`list ${kind}`}>
         <thead>
           <tr>
-            {columns.map((column) =>
-              typeof column === "string"
-                ? <th key={column} scope="col">{column}</th>
-                : <th key={column.number} scope="col" class="number">{column.number}</th>
-            )}
+            {columns.map((column) => <Heading key={nameOf(column)} column={column} />)}
           </tr>
         </thead>
         <tbody>{children}</tbody>

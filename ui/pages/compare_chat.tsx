@@ -1,0 +1,182 @@
+/** One message to the base model and to the adapter of each run, their answers beside each other. */
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Run } from "../../api/types.ts";
+import { useClient } from "../client/context.ts";
+import { type ChatColumn, type ChatOptions, type ChatTurn, SideChat } from "../client/side_chat.ts";
+import { ProblemBox } from "../parts/problem.tsx";
+import { RunMark } from "../parts/run_mark.tsx";
+import { baseOf, modelsOf } from "./compare_models.ts";
+import type { ComparedProps } from "./compare_view.ts";
+
+const DEFAULTS: ChatOptions = { system: "", max_tokens: 256, temperature: 0, seed: 0 };
+
+function Turn({ turn: { role, text, thinking, calls, is_cut } }: { turn: ChatTurn }) {
+  return (
+    <li class={role === "assistant" ? "turn" : "message"}>
+      <header>
+        <h3>{role}</h3>
+      </header>
+      {thinking !== "" && (
+        <details class="long">
+          <summary class="quiet">thinking</summary>
+          <pre class="text">{thinking}</pre>
+        </details>
+      )}
+      {text !== "" && <pre class="text">{text}</pre>}
+      {calls.map((call, i) => (
+        <div key={i} class="call">
+          <code class="call-name">{call.name}</code>
+          <pre class="text">{call.arguments}</pre>
+        </div>
+      ))}
+      {is_cut && <p class="quiet">cut off at the most tokens</p>}
+    </li>
+  );
+}
+
+const STATES = { idle: "", waiting: "waiting for its turn …", answering: "answering …" } as const;
+
+function Column({ column, runs }: { column: ChatColumn; runs: readonly Run[] }) {
+  const { model, turns, state, error } = column, at = runs.findIndex(({ id }) => id === model.run);
+  const run = runs[at]!;
+  return (
+    <article class="chat-column" aria-label={model.has_adapter ? run.name : "base model"}>
+      <h2>
+        {model.has_adapter
+          ? (
+            <>
+              <RunMark at={at} /> {run.name}
+            </>
+          )
+          : (
+            <>
+              Base <span class="quiet">{baseOf(run).name}</span>
+            </>
+          )}
+      </h2>
+      {turns.value.length === 0 && <p class="quiet">No message yet.</p>}
+      <ol class="conversation" aria-live="polite">
+        {turns.value.map((turn, i) => <Turn key={i} turn={turn} />)}
+      </ol>
+      {error.value !== null && <ProblemBox error={error.value} />}
+      <p class="quiet" role="status">{STATES[state.value]}</p>
+    </article>
+  );
+}
+
+/** A number of the options. */
+function NumberField({ label, value, onChange, ...limits }: {
+  label: string;
+  value: number;
+  onChange(value: number): void;
+  min: number;
+  max?: number;
+  step?: number;
+}) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        type="number"
+        required
+        {...limits}
+        value={value}
+        onInput={({ currentTarget }) => onChange(currentTarget.valueAsNumber)}
+      />
+    </label>
+  );
+}
+
+/** How the models answer, folded away. */
+function Options({ options, onChange }: { options: ChatOptions; onChange(options: ChatOptions): void }) {
+  const change = (given: Partial<ChatOptions>) => onChange({ ...options, ...given });
+  return (
+    <details class="long">
+      <summary>How they answer</summary>
+      <div class="filters">
+        <label class="field wide">
+          <span>System message</span>
+          <input
+            value={options.system}
+            onInput={({ currentTarget }) => change({ system: currentTarget.value })}
+          />
+        </label>
+        <NumberField
+          label="Most tokens"
+          min={1}
+          value={options.max_tokens}
+          onChange={(max_tokens) => change({ max_tokens })}
+        />
+        <NumberField
+          label="Temperature; 0: the likeliest"
+          min={0}
+          max={2}
+          step={0.1}
+          value={options.temperature}
+          onChange={(temperature) => change({ temperature })}
+        />
+        <NumberField label="Seed" min={0} value={options.seed} onChange={(seed) => change({ seed })} />
+      </div>
+    </details>
+  );
+}
+
+/** The message to all models. */
+function Ask({ chat }: { chat: SideChat }) {
+  const [prompt, setPrompt] = useState(""), [options, setOptions] = useState(DEFAULTS);
+  const is_busy = chat.columns.some(({ state }) => state.value !== "idle");
+  const has_begun = chat.columns.some(({ turns }) => turns.value.length > 0);
+  const can_send = !is_busy && prompt.trim() !== "";
+  const send = () => {
+    if (!can_send) return;
+    chat.send(prompt, options);
+    setPrompt("");
+  };
+  return (
+    <form class="ask" aria-label="message" onSubmit={(event) => (event.preventDefault(), send())}>
+      <label class="field">
+        <span>Message to all; Enter sends it, Shift and Enter begin a line</span>
+        <textarea
+          rows={3}
+          required
+          value={prompt}
+          onInput={({ currentTarget }) => setPrompt(currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+            event.preventDefault();
+            event.currentTarget.form?.requestSubmit();
+          }}
+        />
+      </label>
+      <div class="ask-actions">
+        <button type="submit" class="primary" disabled={!can_send}>Send</button>
+        <button type="button" disabled={!is_busy} onClick={() => chat.stop()}>Stop</button>
+        <button type="button" disabled={!has_begun} onClick={() => chat.clear()}>New conversation</button>
+      </div>
+      <Options options={options} onChange={setOptions} />
+    </form>
+  );
+}
+
+export function CompareChat({ runs }: ComparedProps) {
+  const { api, capabilities: { features: { serving_enabled } } } = useClient(), models = modelsOf(runs);
+  const chat = useMemo(() => new SideChat(api, models, serving_enabled), [api, JSON.stringify(models)]);
+  useEffect(() => () => chat.stop(), [chat]);
+  return (
+    <section aria-label="chat">
+      {!serving_enabled && (
+        <p class="notice">
+          Serving is off on this server, so the answers come whole and one after the other. Set{" "}
+          <code>[serving] enabled = true</code> in its configuration to stream them.
+        </p>
+      )}
+      <div class="side-by-side">
+        {chat.columns.map((column) => (
+          <Column key={`${column.model.run} ${column.model.has_adapter}`} column={column} runs={runs} />
+        ))}
+      </div>
+      <Ask chat={chat} />
+    </section>
+  );
+}

@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Capabilities } from "../api/types.ts";
 import type { Api } from "./client/api.ts";
 import { ClientProvider } from "./client/context.ts";
+import { isViewed } from "./client/live_run.ts";
 import type { Session } from "./client/session.ts";
 import { CataloguePage } from "./pages/catalogue.tsx";
 import { ComparePage } from "./pages/compare.tsx";
@@ -21,11 +22,28 @@ interface PageEntry {
   page: ComponentType;
   /** In the navigation; null for pages that others lead to. */
   label: string | null;
+  /** Whether view mode has it too: that shows one run from its files. */
+  in_view_mode?: true;
+}
+
+/** What the page has to know before it shows anything. */
+interface Server {
+  capabilities: Capabilities;
+  is_in_view_mode: boolean;
+}
+
+/** Asks what the server is. */
+async function findServer(api: Api): Promise<Server> {
+  const [capabilities, { runs }] = await Promise.all([
+    api.call("GET /v1/capabilities", {}),
+    api.call("GET /v1/runs", { query: { limit: 1 } }),
+  ]);
+  return { capabilities, is_in_view_mode: runs.some(isViewed) };
 }
 
 /** Pages by the first segment of their address. */
 const PAGES: Readonly<Record<string, PageEntry>> = {
-  runs: { page: RunsPages, label: "Runs" },
+  runs: { page: RunsPages, label: "Runs", in_view_mode: true },
   compare: { page: ComparePage, label: "Compare" },
   datasets: { page: DatasetsPages, label: "Datasets" },
   catalogue: { page: CataloguePage, label: "Catalogue" },
@@ -53,37 +71,57 @@ function NotFound() {
   );
 }
 
-function Navigation({ current, session, has_token }: {
+/** What stands in the place of a page that only a server of runs has. */
+function NotInViewMode() {
+  return (
+    <div class="empty">
+      <h1>View mode does not have this page</h1>
+      <p>It shows one run from the files that the run exported.</p>
+      <a href={hrefOf([FIRST_PAGE])}>The run</a>
+    </div>
+  );
+}
+
+/** The page of an address. */
+function pageOf(name: string, is_in_view_mode: boolean): ComponentType {
+  const entry = Object.hasOwn(PAGES, name) ? PAGES[name]! : null;
+  if (!entry) return NotFound;
+  return is_in_view_mode && !entry.in_view_mode ? NotInViewMode : entry.page;
+}
+
+function Navigation({ current, session, server: { capabilities, is_in_view_mode } }: {
   current: string;
   session: Session;
-  has_token: boolean;
+  server: Server;
 }) {
   return (
     <nav aria-label="pages">
       <a class="brand" href={hrefOf([FIRST_PAGE])}>svc</a>
       <ul>
-        {Object.entries(PAGES).map(([name, { label }]) =>
-          label !== null && (
+        {Object.entries(PAGES).map(([name, { label, in_view_mode }]) =>
+          label !== null && (in_view_mode || !is_in_view_mode) && (
             <li key={name}>
               <a href={hrefOf([name])} aria-current={name === current ? "page" : undefined}>{label}</a>
             </li>
           )
         )}
       </ul>
-      {has_token && <button type="button" class="plain" onClick={() => session.logOut()}>Log out</button>}
+      {capabilities.features.auth && (
+        <button type="button" class="plain" onClick={() => session.logOut()}>Log out</button>
+      )}
     </nav>
   );
 }
 
 /** The interface of one server. */
 export function App({ api, session }: { api: Api; session: Session }) {
-  const [capabilities, setCapabilities] = useState<Capabilities | null>(null);
+  const [server, setServer] = useState<Server | null>(null);
   const [error, setError] = useState<unknown>(null), [attempt, setAttempt] = useState(0);
   const is_refused = session.is_refused.value;
   useEffect(() => {
     if (is_refused) return;
     setError(null);
-    api.call("GET /v1/capabilities", {}).then(setCapabilities, setError);
+    findServer(api).then(setServer, setError);
   }, [is_refused, attempt]);
   if (is_refused) return <LoginPage api={api} session={session} />;
   if (error !== null) {
@@ -93,14 +131,15 @@ export function App({ api, session }: { api: Api; session: Session }) {
       </main>
     );
   }
-  if (!capabilities) return <main class="alone loading">Connecting …</main>;
-  const current = place.value.segments[0] ?? FIRST_PAGE, Page = PAGES[current]?.page ?? NotFound;
+  if (!server) return <main class="alone loading">Connecting …</main>;
+  const { capabilities, is_in_view_mode } = server, current = place.value.segments[0] ?? FIRST_PAGE;
+  const Page = pageOf(current, is_in_view_mode);
   return (
     <ClientProvider value={{ api, session, capabilities }}>
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), focusMain())}>
         Skip to the page
       </a>
-      <Navigation current={current} session={session} has_token={capabilities.features.auth} />
+      <Navigation current={current} session={session} server={server} />
       <main id="main" tabIndex={-1}>
         <Page />
       </main>

@@ -171,7 +171,7 @@ export function CompareChat({ runs }: ComparedProps) {
           <code>[serving] enabled = true</code> in its configuration to stream them.
         </p>
       )}
-      <div class="side-by-side">
+      <div class="side-by-side" tabIndex={0} role="group" aria-label="answers">
         {chat.columns.map((column) => (
           <Column key={`${column.model.run} ${column.model.has_adapter}`} column={column} runs={runs} />
         ))}

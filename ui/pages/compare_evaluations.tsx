@@ -89,13 +89,7 @@ function RunRow({ run, at, compared, scale }: {
           : <span class="quiet">none</span>}
       </td>
       <td class="number">
-        {evaluation
-          ? (
-            <>
-              {numberText(evaluation.value)} <span class="quiet">{evaluation.metric}</span>
-            </>
-          )
-          : "–"}
+        {evaluation ? numberText(evaluation.value) : "–"}
       </td>
       <td class="number">
         {difference ? intervalText(difference) : at === 0 ? <span class="quiet">baseline</span> : "–"}
@@ -112,7 +106,7 @@ const RUN_COLUMNS: readonly Column[] = [
   "Evaluation",
   { number: "Value" },
   { number: "Difference, 95 % interval" },
-  "",
+  { name: "picture", heading: <span class="unseen">The difference as a picture</span> },
   { number: "Won / lost" },
   { number: "p" },
 ];
@@ -218,9 +212,10 @@ export function CompareEvaluations({ runs, compared }: ComparedProps) {
           : (
             <>
               <p class="quiet">
-                Differences from {letterOf(0)}{" "}
-                over the common examples{metric && `; ${BETTER[metric]}`}. An interval that leaves out zero is
-                a difference that the examples show.
+                {metric && `The value is ${metric}: ${BETTER[metric]}. `}Differences are those from{" "}
+                {letterOf(0)}{" "}
+                over the common examples. An interval that leaves out zero is a difference that the examples
+                show.
               </p>
               <ListTable columns={RUN_COLUMNS} kind="evaluations">
                 {runs.map((run, at) => (

@@ -195,7 +195,7 @@ function SideBySide({ runs, scenario }: { runs: readonly Run[]; scenario: string
         </button>{" "}
         / {scenario}
       </p>
-      <div class="side-by-side">
+      <div class="side-by-side" tabIndex={0} role="group" aria-label="attempts of all runs">
         {runs.map((run, at) => (
           <RunColumn
             key={run.id}

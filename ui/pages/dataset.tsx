@@ -76,12 +76,12 @@ function Field({ field }: { field: RowField }) {
     );
   }
   return (
-    <section class={`row-field field-${field.name}`} aria-label={field.name}>
+    <div class={`row-field field-${field.name}`}>
       <h3>
         <code>{field.name}</code>
       </h3>
       {"messages" in field ? <Messages messages={field.messages} /> : <Code text={field.text} />}
-    </section>
+    </div>
   );
 }
 
@@ -131,9 +131,9 @@ function Problems({ dataset: { problems, invalid_rows } }: { dataset: Dataset })
   if (invalid_rows === 0) return null;
   return (
     <div class="problem" role="alert">
-      <h3>
+      <h2>
         Training refuses {invalid_rows === 1 ? "one row" : `${invalid_rows.toLocaleString("en")} rows`}
-      </h3>
+      </h2>
       <p>
         Correct these lines of the file and upload it again.
         {invalid_rows > problems.length && ` The first ${problems.length}:`}

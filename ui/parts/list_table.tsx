@@ -23,7 +23,7 @@ export function ListTable({ columns, kind = "", children }: {
   children: ComponentChildren;
 }) {
   return (
-    <div class="table-scroll">
+    <div class="table-scroll" tabIndex={0}>
       <table class={`list ${kind}`}>
         <thead>
           <tr>

@@ -2,6 +2,7 @@
 
 /** A token's text with the characters that would not be seen as signs; a line break stays one. */
 export function shownToken(text: string): string {
+  if (/^ +$/.test(text)) return "␣".repeat(text.length);
   return text.replace(/\r/g, "␍").replace(/\t/g, "⇥\t").replace(/\n/g, "↵\n") || "∅";
 }
 

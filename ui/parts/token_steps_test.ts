@@ -11,6 +11,7 @@ Deno.test("the keys of a list of tokens stop at its ends", () => {
 
 Deno.test("no token is invisible, and a line break stays one", () => {
   assert.equal(shownToken("a\n\n"), "a↵\n↵\n");
+  assert.deepEqual([shownToken("  "), shownToken(" a")], ["␣␣", " a"]);
   assert.deepEqual([shownToken(""), shownToken("\t"), shownToken("\r\n")], ["∅", "⇥\t", "␍↵\n"]);
 });
 

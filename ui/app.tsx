@@ -82,6 +82,12 @@ function NotInViewMode() {
   );
 }
 
+/** The title of a page's tab. */
+function titleOf(name: string): string {
+  const label = Object.hasOwn(PAGES, name) ? PAGES[name]!.label : null;
+  return label === null ? "svc" : `${label} · svc`;
+}
+
 /** The page of an address. */
 function pageOf(name: string, is_in_view_mode: boolean): ComponentType {
   const entry = Object.hasOwn(PAGES, name) ? PAGES[name]! : null;
@@ -123,6 +129,10 @@ export function App({ api, session }: { api: Api; session: Session }) {
     setError(null);
     findServer(api).then(setServer, setError);
   }, [is_refused, attempt]);
+  const current = place.value.segments[0] ?? FIRST_PAGE;
+  useEffect(() => {
+    document.title = titleOf(current);
+  }, [current]);
   if (is_refused) return <LoginPage api={api} session={session} />;
   if (error !== null) {
     return (
@@ -132,7 +142,7 @@ export function App({ api, session }: { api: Api; session: Session }) {
     );
   }
   if (!server) return <main class="alone loading">Connecting …</main>;
-  const { capabilities, is_in_view_mode } = server, current = place.value.segments[0] ?? FIRST_PAGE;
+  const { capabilities, is_in_view_mode } = server;
   const Page = pageOf(current, is_in_view_mode);
   return (
     <ClientProvider value={{ api, session, capabilities }}>

@@ -194,7 +194,7 @@ function View({ dataset }: { dataset: Dataset }) {
 }
 
 export function DatasetPage() {
-  const [, id = "", current = ""] = place.value.segments, model = place.value.query.get("model");
+  const { segments: [, id = "", current = ""], query } = place.value, model = query.get("model");
   const loaded = useCall("GET /v1/datasets/{id}", { params: { id } });
   return (
     <>
@@ -208,6 +208,11 @@ export function DatasetPage() {
               <h1>{dataset.name}</h1>
               <Delete dataset={dataset} />
             </header>
+            {query.get("known") === "yes" && (
+              <p class="notice" role="status">
+                The server had these bytes already: this is the dataset of their first upload.
+              </p>
+            )}
             <Facts facts={factsOf(dataset)} is_small />
             <Problems dataset={dataset} />
             <nav class="tabs" aria-label="views of this dataset">

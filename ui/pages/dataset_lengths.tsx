@@ -116,7 +116,7 @@ function Lengths({ id, model, ctx }: { id: string; model: string; ctx: number | 
       signal,
     }), JSON.stringify([id, model, ctx]));
   return (
-    <Loading of={loaded} what="the lengths of all rows">
+    <Loading of={loaded} what="the lengths of all rows, for up to a minute">
       {(summary) => <Summary id={id} model={model} summary={summary} />}
     </Loading>
   );

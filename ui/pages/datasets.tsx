@@ -46,7 +46,8 @@ function Upload() {
         onProgress: setSent,
       });
       const { id }: Dataset = await response.json();
-      location.assign(hrefOf(["datasets", id]));
+      // 201: new; 200: the bytes were there already.
+      location.assign(hrefOf(["datasets", id], { known: response.status === 200 ? "yes" : null }));
     } catch (error) {
       if (!signal.aborted) throw error;
     }

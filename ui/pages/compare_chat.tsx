@@ -138,7 +138,7 @@ function Ask({ chat }: { chat: SideChat }) {
       <label class="field">
         <span>Message to all; Enter sends it, Shift and Enter begin a line</span>
         <textarea
-          rows={3}
+          rows={2}
           required
           value={prompt}
           onInput={({ currentTarget }) => setPrompt(currentTarget.value)}
@@ -171,12 +171,12 @@ export function CompareChat({ runs }: ComparedProps) {
           <code>[serving] enabled = true</code> in its configuration to stream them.
         </p>
       )}
+      <Ask chat={chat} />
       <div class="side-by-side" tabIndex={0} role="group" aria-label="answers">
         {chat.columns.map((column) => (
           <Column key={`${column.model.run} ${column.model.has_adapter}`} column={column} runs={runs} />
         ))}
       </div>
-      <Ask chat={chat} />
     </section>
   );
 }

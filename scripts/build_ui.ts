@@ -1,17 +1,21 @@
 /**
- * Builds the web interface: `ui/dist/` gets `index.html` and `assets/`, whose files are named by their content. The same
- * sources give the same bytes on every machine. Needs nothing but Deno and the packages of `ui/`.
+ * Builds the web interface: `ui/dist/` gets `index.html`, `THIRD_PARTY_LICENSES.txt` and `assets/`, whose files are named
+ * by their content. The same sources give the same bytes on every machine. Needs nothing but Deno and the packages of
+ * `ui/`.
  */
 
 import { createHash } from "node:crypto";
 import { basename, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { writeFileAtomic } from "../core/files.ts";
+import { type BundledPackage, LICENSES_FILE, licensesText } from "./licenses.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** Where the built interface lies. */
 export const INTERFACE_FOLDER = join(ROOT, "ui", "dist");
+
+const ENTRY = "ui/main.tsx";
 
 /** What the first page may load, compressed. */
 export const MAX_FIRST_LOAD_BYTES = 150 * 1024;
@@ -19,16 +23,44 @@ export const MAX_FIRST_LOAD_BYTES = 150 * 1024;
 /** Hexadecimal digits of a file's name. */
 const HASH_DIGITS = 10;
 
+/** Runs Deno in the root and returns its output. @throws When it fails. */
+async function deno(command: string, args: readonly string[]): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [command, ...args],
+    cwd: ROOT,
+  }).output();
+  const decoder = new TextDecoder();
+  if (!success) throw new Error(`Cannot ${command} ${args.at(-1)}: ${decoder.decode(stderr)}`);
+  return decoder.decode(stdout);
+}
+
+/** What `deno info --json` tells of the packages of an entry. */
+interface Packages {
+  modules: { npmPackage?: string }[];
+  npmPackages: Record<string, { name: string; version: string; dependencies: string[]; localPath: string }>;
+}
+
+/** The packages that an entry's modules import, and those that these need. The bundler may leave parts of them out. */
+async function packagesOf(entry: string): Promise<BundledPackage[]> {
+  const { modules, npmPackages }: Packages = JSON.parse(await deno("info", ["--json", entry]));
+  const found = new Map<string, BundledPackage>();
+  const open = modules.flatMap(({ npmPackage }) => npmPackage ?? []);
+  while (open.length > 0) {
+    const key = open.pop()!;
+    if (found.has(key)) continue;
+    const { name, version, dependencies, localPath } = npmPackages[key]!;
+    found.set(key, { name, version, folder: localPath });
+    open.push(...dependencies);
+  }
+  return [...found.values()];
+}
+
 /** Runs Deno's bundler (esbuild) on an entry and returns its outputs by their base names. */
 async function bundled(entry: string): Promise<Map<string, string>> {
   const folder = await Deno.makeTempDir();
   try {
     const flags = ["--quiet", "--platform", "browser", "--format", "esm", "--minify", "--code-splitting"];
-    const { success, stderr } = await new Deno.Command(Deno.execPath(), {
-      args: ["bundle", ...flags, "--outdir", folder, entry],
-      cwd: ROOT,
-    }).output();
-    if (!success) throw new Error(`Cannot bundle ${entry}: ${new TextDecoder().decode(stderr)}`);
+    await deno("bundle", [...flags, "--outdir", folder, entry]);
     const outputs = new Map<string, string>();
     for (const path of await filesBelow(folder)) outputs.set(basename(path), await Deno.readTextFile(path));
     return outputs;
@@ -118,9 +150,10 @@ async function firstLoadBytes(
  * @throws {Error} When the sources cannot be bundled, or the first load is too large.
  */
 export async function buildInterface(folder: string = INTERFACE_FOLDER): Promise<number> {
-  const [scripts, styles, page] = await Promise.all([
-    bundled("ui/main.tsx"),
+  const [scripts, styles, packages, page] = await Promise.all([
+    bundled(ENTRY),
     bundled("ui/styles/main.css"),
+    packagesOf(ENTRY),
     Deno.readTextFile(join(ROOT, "ui", "index.html")),
   ]);
   const { files, names } = namedByContent(new Map([...scripts, ...styles]));
@@ -138,6 +171,7 @@ export async function buildInterface(folder: string = INTERFACE_FOLDER): Promise
   });
   await Deno.mkdir(join(folder, "assets"), { recursive: true });
   for (const [name, text] of files) await Deno.writeTextFile(join(folder, "assets", name), text);
+  await Deno.writeTextFile(join(folder, LICENSES_FILE), await licensesText("The web interface", packages));
   // Last, so that a folder with a page has everything that the page needs.
   await writeFileAtomic(join(folder, "index.html"), html);
   return first_load;

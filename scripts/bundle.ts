@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { BUNDLE_FLAGS, PERMISSION_FLAGS, WORKER_FLAGS } from "../core/deno_flags.ts";
 import { type Build, OPTIONAL_PARTS, type OptionalPart } from "../core/version.ts";
 import { filesBelow, INTERFACE_FOLDER } from "./build_ui.ts";
-import { type BundledPackage, licensesText } from "./licenses.ts";
+import { type BundledPackage, LICENSES_FILE, licensesText } from "./licenses.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -194,6 +194,10 @@ function windowsLauncher(program: string, args: string, deno_version: string): s
 export async function writeProgram(folder: string, parts: BuildParts = {}): Promise<Bundle> {
   const bundle = await bundleProgram(parts);
   const deno_version = (await Deno.readTextFile(join(ROOT, ".deno-version"))).trim();
+  const { interface_folder } = parts, licenses = [licensesText("svc.js", bundle.packages)];
+  if (interface_folder !== undefined) {
+    licenses.push(Deno.readTextFile(join(interface_folder, LICENSES_FILE)));
+  }
   const files: [name: string, text: string, mode: number][] = [
     ["svc.js", bundle.text, 0o644],
     ["svc", shellLauncher("svc", "", deno_version), 0o755],
@@ -201,7 +205,7 @@ export async function writeProgram(folder: string, parts: BuildParts = {}): Prom
     ["svc.cmd", windowsLauncher("svc", "", deno_version), 0o644],
     ["svc-server.cmd", windowsLauncher("svc-server", "server ", deno_version), 0o644],
     ["LICENSE", await Deno.readTextFile(join(ROOT, "LICENSE")), 0o644],
-    ["THIRD_PARTY_LICENSES.txt", await licensesText(bundle.packages), 0o644],
+    [LICENSES_FILE, (await Promise.all(licenses)).join("\n"), 0o644],
   ];
   await Deno.mkdir(folder, { recursive: true });
   for (const [name, text, mode] of files) {

@@ -1,10 +1,13 @@
-/** The licences of packages that are part of the bundled program. */
+/** The licences of packages that are part of the bundled program, or of its web interface. */
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const OWN_LICENSE = fileURLToPath(new URL("../LICENSE", import.meta.url));
 const LOCK = fileURLToPath(new URL("../deno.lock", import.meta.url));
+
+/** The file that lists the licences, in the folders of the program and of the built interface. */
+export const LICENSES_FILE = "THIRD_PARTY_LICENSES.txt";
 
 export interface BundledPackage {
   name: string;
@@ -94,11 +97,16 @@ WHETHER IN CONTRACT, STRICT LIABILITY, OR TORT (INCLUDING NEGLIGENCE OR OTHERWIS
 THIS SOFTWARE, EVEN IF ADVISED OF THE POSSIBILITY OF SUCH DAMAGE.`;
 }
 
-/** The packages with their licences, by name. @throws When a package is not in the lock file, or has no licence. */
-export async function licensesText(packages: readonly BundledPackage[]): Promise<string> {
+/**
+ * The packages with their licences, by name.
+ *
+ * @param what What contains them, as the first words of the text.
+ * @throws When a package is not in the lock file, or has no licence.
+ */
+export async function licensesText(what: string, packages: readonly BundledPackage[]): Promise<string> {
   const lock: { npm: Record<string, unknown> } = JSON.parse(await Deno.readTextFile(LOCK));
   const locked = new Set(Object.keys(lock.npm).map((key) => key.replace(/_.*/, "")));
-  const parts = ["svc.js contains these packages.\n"];
+  const parts = [`${what} contains these packages.\n`];
   for (const bundled of packages.toSorted((a, b) => a.name < b.name ? -1 : 1)) {
     const { name, version, folder } = bundled;
     if (folder !== null && !locked.has(`${name}@${version}`)) {

@@ -26,6 +26,31 @@ function ask(
   return interfaceAnswer(files, { path, method, request: new Request(`http://h${path}`, { headers }) });
 }
 
+/** The packages that the interface's sources name, in imports of scripts and styles. */
+async function interfaceImports(): Promise<string[]> {
+  const paths = (await filesBelow(join(ROOT, "ui"))).filter((path) =>
+    /\.(tsx?|css)$/.test(path) && !/_test\.ts$|\/dist\//.test(path)
+  );
+  const texts = await Promise.all(paths.map((path) => Deno.readTextFile(path)));
+  const name = /^(?:import|.*from) "((?:@[^/"]+\/)?[a-z][^/"]*)[^"]*";$/gm;
+  return texts.flatMap((text) => [...text.matchAll(name)].map(([, found]) => found!));
+}
+
+/** These packages and all that the lock file says they need, by name. */
+async function lockedPackages(names: readonly string[]): Promise<string[]> {
+  const { npm } = JSON.parse(await Deno.readTextFile(join(ROOT, "deno.lock")));
+  const nameOf = (key: string) => key.replace(/(?<=.)@.*/, ""), needed = new Set<string>(), open = [...names];
+  while (open.length > 0) {
+    const name = open.pop()!;
+    if (needed.has(name)) continue;
+    needed.add(name);
+    for (const [key, { dependencies = [] }] of Object.entries<{ dependencies?: string[] }>(npm)) {
+      if (nameOf(key) === name) open.push(...dependencies.map(nameOf));
+    }
+  }
+  return [...needed].sort();
+}
+
 Deno.test("two builds have the same bytes, name no path of this machine, and load little at first", async () => {
   await withFolder(async (folder) => {
     const bytes = await buildInterface(join(folder, "a"));
@@ -38,7 +63,9 @@ Deno.test("two builds have the same bytes, name no path of this machine, and loa
       assert.ok(!text.includes(ROOT) && !text.includes(folder) && !text.includes(`${home}/`), name);
     }
     // The page names its files, and these the others: nothing is missing.
-    const names = [...a.keys()].filter((name) => name !== "index.html").map((name) => name.split("/")[1]!);
+    const names = [...a.keys()].filter((name) => name.startsWith("assets/")).map((name) =>
+      name.split("/")[1]!
+    );
     assert.ok(names.some((name) => name.startsWith("drawing-")), "charts are a chunk of their own");
     const imported = [...a.values()].flatMap((text) =>
       [...text.matchAll(/["']\.\/(?:assets\/)?([\w-]+\.(?:js|css))["']/g)].map(([, name]) => name!)
@@ -97,12 +124,22 @@ Deno.test("a program with the interface serves it from its one file; unbuilt, it
     assert.equal(typeof buildParts({ with: "ui", without: "" }).interface_folder, "string");
     await assert.rejects(writeProgram(program, { interface_folder }), /deno task build-ui/);
     await buildInterface(interface_folder);
-    const { text } = await writeProgram(program, { interface_folder });
+    const { text, packages } = await writeProgram(program, { interface_folder });
     const build = JSON.parse(/^globalThis\.SVC_BUILD = (.*);$/m.exec(text)![1]!);
     const built = await textsOf(interface_folder);
     assert.deepEqual(Object.keys(build.interface_files).sort(), [...built.keys()].sort());
     const gzipped = Uint8Array.fromBase64(build.interface_files["index.html"]);
     const stream = new Blob([gzipped]).stream().pipeThrough(new DecompressionStream("gzip"));
     assert.equal(await new Response(stream).text(), built.get("index.html"));
+    const licenses = await Deno.readTextFile(join(program, "THIRD_PARTY_LICENSES.txt"));
+    const [own = "", of_interface = ""] = licenses.split("\nThe web interface contains these packages.\n");
+    const headings = (text: string) =>
+      [...text.matchAll(/^(\S+) \S+ \(.+\)\n=+\n\n/gm)].map(([, name]) => name!);
+    assert.deepEqual(headings(own), packages.map(({ name }) => name).sort());
+    assert.deepEqual(headings(of_interface), await lockedPackages(await interfaceImports()));
+    assert.equal(
+      (await ask(await loadInterface(interface_folder), { path: "/THIRD_PARTY_LICENSES.txt" }))?.status,
+      200,
+    );
   });
 });

@@ -12,13 +12,14 @@ export interface InterfaceFile {
   is_immutable: boolean;
 }
 
-/** The files by the path of their URL: `/` is the page, all others are `/assets/<name>`. */
+/** The files by the path of their URL: `/` is the page, and `/assets/<name>` are the files that it loads. */
 export type InterfaceFiles = ReadonlyMap<string, InterfaceFile>;
 
 const TYPES: Readonly<Record<string, string>> = {
   ".html": "text/html",
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
+  ".txt": "text/plain; charset=utf-8",
   ".svg": "image/svg+xml",
   ".woff2": "font/woff2",
 };
@@ -27,8 +28,8 @@ const TYPES: Readonly<Record<string, string>> = {
 export function interfaceFile(path: string, gzipped: Uint8Array<ArrayBuffer>): [string, InterfaceFile] {
   const content_type = TYPES[extname(path)];
   if (content_type === undefined) throw new Error(`Cannot serve ${path}: no type is known for its name`);
-  const is_page = path === "index.html";
-  return [is_page ? "/" : `/${path}`, { content_type, gzipped, is_immutable: !is_page }];
+  const url = path === "index.html" ? "/" : `/${path}`;
+  return [url, { content_type, gzipped, is_immutable: path.startsWith("assets/") }];
 }
 
 const FOR_EVER = "public, max-age=31536000, immutable";

@@ -18,6 +18,7 @@ export interface Problem {
   error?: OpenAiError;
 }
 
+/** What is wrong with a place of the request. */
 export interface ProblemError {
   /** JSON pointer into the body; /path/<name> or /query/<name> for a parameter; empty for all of it. */
   pointer: string;
@@ -164,6 +165,7 @@ export interface ConfigDefault {
   description: string;
 }
 
+/** What a run would be and need. */
 export interface Plan {
   /** The resolved configuration by catalogue ids. */
   config: { [name: string]: unknown };
@@ -216,6 +218,7 @@ export interface TemplateProbe {
   problems: string[];
 }
 
+/** A remark on a request that succeeds. */
 export interface Warning {
   code: "clip_range_for_level" | "template_not_prefix_stable" | "budget_changed_on_fork" | "group_too_small" | "judge_only_reward" | "mutable_image_tag" | "kl_reference_is_base" | "no_heldout" | "no_checkpoint" | "software_device" | "vram_unknown" | "lever_applied" | "context_beyond_training" | "context_truncated" | "rows_truncated" | "no_end_signal";
   /** Dotted key; absent when it concerns the entire request. */
@@ -1354,6 +1357,7 @@ export interface DatasetList {
   next_cursor: string | null;
 }
 
+/** What the server knows of uploaded data. */
 export interface Dataset {
   id: string;
   name: string;
@@ -1452,24 +1456,28 @@ export interface TokenizeRequest {
   template_variables?: { [name: string]: __schema0 };
 }
 
+/** An entry of the server's catalogue; its id is all that a request may say of it. */
 export interface Reward {
   id: string;
   description: string;
   type: "command";
 }
 
+/** An entry of the server's catalogue; its id is all that a request may say of it. */
 export interface Judge {
   id: string;
   description: string;
   type: "ruler" | "local";
 }
 
+/** An entry of the server's catalogue; its id is all that a request may say of it. */
 export interface Environment {
   id: string;
   description: string;
   type: "container" | "local" | "http";
 }
 
+/** An entry of the server's catalogue; its id is all that a request may say of it. */
 export interface McpServer {
   id: string;
   description: string;
@@ -1482,6 +1490,7 @@ export interface ModelFileList {
   next_cursor: string | null;
 }
 
+/** A GGUF file that requests may name. */
 export interface ModelFile {
   /** As requests may name it. */
   path: string;

@@ -36,7 +36,7 @@ export const datasetCardSchema = z.strictObject({
     description: "The first 20 lines that training would refuse; lines count from 1.",
   }),
   created_at: z.iso.datetime(),
-}).meta({ id: "Dataset" });
+}).meta({ id: "Dataset", description: "What the server knows of uploaded data." });
 
 /** A dataset as the API shows it and as its folder stores it. */
 export type DatasetCard = z.output<typeof datasetCardSchema>;

@@ -24,7 +24,7 @@ const problemErrorSchema = z.strictObject({
   code: z.enum(PROBLEM_CODES),
   message: z.string(),
   hint: z.string().optional().meta({ description: "Only where there is a short answer." }),
-}).meta({ id: "ProblemError" });
+}).meta({ id: "ProblemError", description: "What is wrong with a place of the request." });
 
 export type ProblemError = z.output<typeof problemErrorSchema>;
 

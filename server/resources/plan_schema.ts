@@ -15,7 +15,7 @@ const warningSchema = z.strictObject({
     description: "Dotted key; absent when it concerns the entire request.",
   }),
   message: z.string(),
-}).meta({ id: "Warning" });
+}).meta({ id: "Warning", description: "A remark on a request that succeeds." });
 
 export const planSchema = z.strictObject({
   config: z.record(z.string(), z.unknown()).meta({
@@ -44,7 +44,7 @@ export const planSchema = z.strictObject({
   }),
   template_probe: templateProbeSchema,
   warnings: z.array(warningSchema),
-}).meta({ id: "Plan" });
+}).meta({ id: "Plan", description: "What a run would be and need." });
 
 /** The document of a plan. */
 export type PlanCard = z.input<typeof planSchema>;

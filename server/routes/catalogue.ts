@@ -10,6 +10,8 @@ import {
 import { ANY_KEYS, nextCursor, PagedList } from "../http/page.ts";
 import { json, type Route, route } from "../routing/route.ts";
 
+const ENTRY = "An entry of the server's catalogue; its id is all that a request may say of it.";
+
 /** The route with the entries of a list. */
 function routeOf(list: CatalogueList): Route {
   const { route: path, schema_name, plural, types, typeOf }: CatalogueTable = CATALOGUE_TABLES[list];
@@ -26,7 +28,7 @@ function routeOf(list: CatalogueList): Route {
         description: "In the order declared.",
         content: {
           "application/json": z.strictObject({
-            [list]: z.array(entry.meta({ id: schema_name })),
+            [list]: z.array(entry.meta({ id: schema_name, description: ENTRY })),
             next_cursor: nextCursor,
           }),
         },

@@ -33,7 +33,7 @@ const modelFileSchema = z.strictObject({
   }),
   trainable: z.boolean().meta({ description: "Whether this build can train it." }),
   problem: z.string().nullable().meta({ description: "Why the file cannot be read, or not be trained." }),
-}).meta({ id: "ModelFile" });
+}).meta({ id: "ModelFile", description: "A GGUF file that requests may name." });
 
 type ModelFile = z.output<typeof modelFileSchema>;
 

@@ -40,7 +40,7 @@ const ROOMS: Readonly<Record<string, readonly string[] | null>> = {
   server: ["core/", "config/", "runs/"],
   cli: null,
   api: [],
-  ui: ["api/"],
+  ui: ["api/", "config/text/locate.ts"],
 };
 
 /** The floor of the files that lie in the room itself, if they are not listed. */
@@ -129,6 +129,8 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
  * first one counts.
  */
 const NESTED: Readonly<Record<string, string>> = {
+  // The parts of one page.
+  "ui/pages/new_run/": "ui/pages/new_run.tsx",
   // The parts of one kind of environment.
   "agent/environment/container/": "agent/environment/container.ts",
   "agent/tools/builtin/*": "agent/tools/toolsets.ts",

@@ -67,6 +67,7 @@ Deno.test("two builds have the same bytes, name no path of this machine, and loa
       name.split("/")[1]!
     );
     assert.ok(names.some((name) => name.startsWith("drawing-")), "charts are a chunk of their own");
+    assert.ok(names.some((name) => name.startsWith("toml_editor-")), "the editor is a chunk of its own");
     const imported = [...a.values()].flatMap((text) =>
       [...text.matchAll(/["']\.\/(?:assets\/)?([\w-]+\.(?:js|css))["']/g)].map(([, name]) => name!)
     );

@@ -13,6 +13,7 @@ import { DatasetPage } from "./pages/dataset.tsx";
 import { DatasetsPage } from "./pages/datasets.tsx";
 import { DevicePage } from "./pages/device.tsx";
 import { LoginPage } from "./pages/login.tsx";
+import { NewRunPage } from "./pages/new_run.tsx";
 import { RunPage } from "./pages/run.tsx";
 import { RunsPage } from "./pages/runs.tsx";
 import { ProblemBox } from "./parts/problem.tsx";
@@ -44,6 +45,7 @@ async function findServer(api: Api): Promise<Server> {
 /** Pages by the first segment of their address. */
 const PAGES: Readonly<Record<string, PageEntry>> = {
   runs: { page: RunsPages, label: "Runs", in_view_mode: true },
+  new: { page: NewRunPage, label: "New run" },
   compare: { page: ComparePage, label: "Compare" },
   datasets: { page: DatasetsPages, label: "Datasets" },
   catalogue: { page: CataloguePage, label: "Catalogue" },

@@ -1,11 +1,8 @@
 /** A configuration as a list. */
 
+import { leafValues } from "../parts/values.ts";
+
 /** The leaves of a configuration by dotted name, as JSON. Lists are leaves. */
-export function leavesOf(value: unknown, name = ""): [name: string, text: string][] {
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    return Object.entries(value).flatMap(([key, inner]) =>
-      leavesOf(inner, name === "" ? key : `${name}.${key}`)
-    );
-  }
-  return [[name, JSON.stringify(value)]];
+export function leavesOf(config: unknown): [name: string, text: string][] {
+  return leafValues(config).map(([name, value]) => [name, JSON.stringify(value)]);
 }

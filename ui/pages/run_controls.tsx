@@ -5,6 +5,7 @@ import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { useAction } from "../parts/actions.ts";
 import { ProblemBox } from "../parts/problem.tsx";
+import { hrefOf } from "../routes.ts";
 
 type State = Run["state"];
 
@@ -96,6 +97,7 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
       >
         Cancel
       </button>
+      <a class="button" href={hrefOf(["new"], { from: id })}>Start another like this</a>
       {COMMANDABLE.has(state) && (
         <RateForm
           run={run}

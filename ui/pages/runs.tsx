@@ -176,6 +176,7 @@ export function RunsPage() {
         <h1>Runs</h1>
         {!list.is_live.value && <p class="quiet" role="status">The server is away; trying again …</p>}
         {can_compare && <CompareTicked ticks={ticks} />}
+        {!runs?.some(isViewed) && <a class="button primary" href={hrefOf(["new"])}>New run</a>}
       </header>
       <Filters />
       {runs === null

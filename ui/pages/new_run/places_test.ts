@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import type { Problem, ProblemError } from "../../../api/types.ts";
+import { EMPTY_DRAFT } from "./draft.ts";
+import { fieldNames, isUnwritten } from "./field_names.ts";
+import { partsOf } from "./memory_bar.tsx";
 import { lineErrors, lineWarnings, placeErrors, pointerOf } from "./places.ts";
 
 const error = (pointer: string, message = "is wrong", hint?: string): ProblemError => ({
@@ -81,4 +84,28 @@ Deno.test("warnings are at the lines of their keys; those about what the text do
   assert.deepEqual(lineWarnings(TEXT, warnings), [
     { line: 3, column: null, severity: "warning", message: "slow" },
   ]);
+});
+
+Deno.test("the fields of a recipe are those that its algorithm shows, with the settings that were added", () => {
+  const names = (recipe: "sft" | "agent_grpo") => {
+    const draft = { ...EMPTY_DRAFT, recipe, params: { "lora.alpha": "8" } };
+    return ["/data", "/scenarios", "/budget/minutes", "/params/lora.alpha", "/params/agent.max_turns"].map(
+      (pointer) => fieldNames(draft).has(pointer),
+    );
+  };
+  assert.deepEqual(names("sft"), [true, false, true, true, false]);
+  assert.deepEqual(names("agent_grpo"), [false, true, false, true, true]);
+});
+
+Deno.test("a field that has to be written is told from one with a mistake", () => {
+  const draft = { ...EMPTY_DRAFT, recipe: "agent_grpo" as const, model: "m" };
+  const pointers = ["/model", "/scenarios", "/data", "/objective", "/budget/updates"];
+  assert.deepEqual(pointers.map((pointer) => isUnwritten(pointer, draft)), [false, true, false, true, false]);
+  const graded = { ...draft, objective: { ...draft.objective, reward: "r" } };
+  assert.ok(!isUnwritten("/objective", graded));
+});
+
+Deno.test("the parts of a memory lie beside each other, as wide as their bytes", () => {
+  const posts = [{ post: "a", bytes: 50 }, { post: "b", bytes: 25 }];
+  assert.deepEqual(partsOf(posts, 100), [{ x: 0, width: 0.5 }, { x: 0.5, width: 0.25 }]);
 });

@@ -42,7 +42,12 @@ const isUpdate = (number: number) => (event: RunEvent) => event.kind === "update
 
 gpuTest("kill -9 and --resume give the bytes of the uninterrupted run", () =>
   withFolder(async (root) => {
-    const keys = { "training.lr": 3e-3, "agent.updates": 3, "agent.max_update_kl": 1e-4 };
+    const keys = {
+      "training.lr": 3e-3,
+      "agent.updates": 3,
+      "agent.max_turns": 3,
+      "agent.max_update_kl": 1e-4,
+    };
     const whole = await trainSmall(await configIn(root, "whole", keys));
     assert.equal(whole.code, 0, whole.printed);
     // The bound shortens every step, and a checkpoint must include that.
@@ -66,7 +71,7 @@ gpuTest(
   "a run that its own base model judges ends with the same bytes after kill -9 and --resume",
   () =>
     withFolder(async (root) => {
-      const keys = { ...JUDGED, "agent.judge.type": "local" };
+      const keys = { ...JUDGED, "agent.judge.type": "local", "agent.scenarios_per_update": 1 };
       const whole = await trainSmall(await configIn(root, "whole", keys));
       assert.equal(whole.code, 0, whole.printed);
       const config = await configIn(root, "killed", keys);

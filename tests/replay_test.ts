@@ -29,6 +29,7 @@ lr = 3e-3
 [observe]
 [agent]
 scenarios_per_update = 2
+max_turns = 3
 max_new_tokens_per_turn = 48
 truncation = "min_reward"
 ${rest}`,
@@ -131,8 +132,7 @@ function writeWorldConfig(root: string, world: string): Promise<string> {
     root,
     `scenarios = ${JSON.stringify(tasks)}
 updates = 1
-group_size = 4
-max_turns = 3
+group_size = 3
 ${world}`,
   );
 }

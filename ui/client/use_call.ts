@@ -39,36 +39,3 @@ export function useCall<R extends RouteName>(
   };
   return useLoad(call, JSON.stringify([route, input, version]));
 }
-
-/** A list that grows when it is asked to. */
-export interface Pages<T> extends Loaded<readonly T[]> {
-  /** Loads the next page; null when there is none, or one is on its way. */
-  more: (() => void) | null;
-}
-
-/** Loads the first page of a list, and the others when {@link Pages.more} is called. Begins anew when `key` changes. */
-export function usePages<T, P extends { next_cursor: string | null }>(
-  page: (api: Api, query: { cursor?: string }, signal: AbortSignal) => Promise<P>,
-  itemsOf: (page: P) => readonly T[],
-  key: string,
-): Pages<T> {
-  const [state, setState] = useState<{ of: string; items: readonly T[]; cursor: string | null }>();
-  const [wanted, setWanted] = useState<{ of: string; cursor: string | null }>({ of: key, cursor: null });
-  const cursor = wanted.of === key ? wanted.cursor : null;
-  const { error, retry } = useLoad(async (api, signal) => {
-    const answer = await page(api, cursor === null ? {} : { cursor }, signal);
-    setState((before) => ({
-      of: key,
-      items: [...(cursor !== null && before?.of === key ? before.items : []), ...itemsOf(answer)],
-      cursor: answer.next_cursor,
-    }));
-  }, JSON.stringify([key, cursor]));
-  const known = state?.of === key ? state : null;
-  const is_idle = known !== null && known.cursor !== null && (known.cursor !== cursor || error !== null);
-  return {
-    value: known?.items ?? null,
-    error,
-    retry,
-    more: is_idle ? () => setWanted({ of: key, cursor: known.cursor }) : null,
-  };
-}

@@ -100,7 +100,7 @@ function Attempt({ run, group: { update, group }, member, onPick }: {
         if (!shown) return <p>This group has no attempts.</p>;
         return (
           <>
-            <div class="attempts" role="group" aria-label={`attempts of ${run.name}`}>
+            <div class="attempt-choice" role="group" aria-label={`attempts of ${run.name}`}>
               {members.map((each) => (
                 <button
                   key={each.member}

@@ -3,12 +3,14 @@
 import { useState } from "preact/hooks";
 import type { Dataset, DatasetRow } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
-import { useCall, usePages } from "../client/use_call.ts";
+import { useCall } from "../client/use_call.ts";
+import { usePages } from "../client/use_pages.ts";
 import { useAction } from "../parts/actions.ts";
 import { Code } from "../parts/code.tsx";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { bytesText, timeText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
+import { WithMore } from "../parts/more.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { hrefOf, place } from "../routes.ts";
 import { DatasetLengths } from "./dataset_lengths.tsx";
@@ -105,25 +107,12 @@ function Row({ id, row: { line, row, text, problem } }: { id: string; row: Datas
 }
 
 function Rows({ dataset: { id } }: { dataset: Dataset }) {
-  const pages = usePages(
-    (api, query, signal) =>
-      api.call("GET /v1/datasets/{id}/preview", {
-        params: { id },
-        query: { ...query, limit: PAGE_ROWS },
-        signal,
-      }),
-    ({ rows }) => rows,
-    id,
-  );
+  const input = { params: { id }, query: { limit: PAGE_ROWS } };
+  const list = usePages("GET /v1/datasets/{id}/preview", input, { itemsOf: ({ rows }) => rows });
   return (
-    <Loading of={pages} what="the rows">
-      {(rows) => (
-        <>
-          <ol class="rows">{rows.map((row) => <Row key={row.line} id={id} row={row} />)}</ol>
-          {pages.more && <button type="button" onClick={pages.more}>Show more rows</button>}
-        </>
-      )}
-    </Loading>
+    <WithMore of={list} what="rows">
+      {(rows) => <ol class="rows">{rows.map((row) => <Row key={row.line} id={id} row={row} />)}</ol>}
+    </WithMore>
   );
 }
 

@@ -2,15 +2,13 @@
 
 import { useState } from "preact/hooks";
 import type { Dataset, DatasetToken } from "../../api/types.ts";
-import { usePages } from "../client/use_call.ts";
-import { Loading } from "../parts/loading.tsx";
+import { usePages } from "../client/use_pages.ts";
 import { WithModel } from "../parts/model_choice.tsx";
+import { WithMore } from "../parts/more.tsx";
 import { Tokens } from "../parts/tokens.tsx";
 import { place, replacePlace } from "../routes.ts";
 import { sequencesOf } from "./dataset_sequences.ts";
 
-/** Tokens of one answer: the most that the server gives. */
-const PAGE_TOKENS = 500;
 /** Lines count from 1. */
 const IS_LINE = /^[1-9]\d*$/;
 
@@ -29,29 +27,18 @@ function Sequences({ tokens }: { tokens: readonly DatasetToken[] }) {
 }
 
 function RowTokens({ id, line, model }: { id: string; line: string; model: string }) {
-  const pages = usePages(
-    (api, query, signal) =>
-      api.call("GET /v1/datasets/{id}/rows/{n}/tokens", {
-        params: { id, n: line },
-        query: { ...query, model, limit: PAGE_TOKENS },
-        signal,
-      }),
-    ({ tokens }) => tokens,
-    JSON.stringify([id, line, model]),
-  );
+  const input = { params: { id, n: line }, query: { model } };
+  const list = usePages("GET /v1/datasets/{id}/rows/{n}/tokens", input, { itemsOf: ({ tokens }) => tokens });
   return (
-    <Loading of={pages} what="the tokens">
-      {(tokens) => (
-        <>
-          <p class="legend">
-            <span class="token is-trained">trained</span> the loss counts these ·{" "}
-            <span class="token">not trained</span> the model only reads these
-          </p>
-          <Sequences tokens={tokens} />
-          {pages.more && <button type="button" onClick={pages.more}>Show more tokens</button>}
-        </>
-      )}
-    </Loading>
+    <>
+      <p class="mask-legend">
+        <span class="marked is-trained">trained</span> the loss counts these ·{" "}
+        <span class="marked">not trained</span> the model only reads these
+      </p>
+      <WithMore of={list} what="tokens">
+        {(tokens) => <Sequences tokens={tokens} />}
+      </WithMore>
+    </>
   );
 }
 

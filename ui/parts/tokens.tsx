@@ -15,7 +15,7 @@ export interface MarkedToken {
 /** The values of one token, at a fixed place: nothing moves while one looks around. */
 function Readout({ token, at }: { token: MarkedToken | undefined; at: number }) {
   return (
-    <p class="token-readout">
+    <p class="marked-readout">
       {token
         ? (
           <>
@@ -48,8 +48,8 @@ export function Tokens({ tokens, label }: { tokens: readonly MarkedToken[]; labe
   };
   const next_trained = nextTrained(tokens, at);
   return (
-    <div class="tokens">
-      <div class="token-bar">
+    <div class="marked-tokens">
+      <div class="marked-bar">
         <Readout token={tokens[at]} at={at} />
         <button
           type="button"
@@ -61,7 +61,7 @@ export function Tokens({ tokens, label }: { tokens: readonly MarkedToken[]; labe
         </button>
       </div>
       <div
-        class="token-text"
+        class="marked-text"
         role="listbox"
         aria-label={label}
         aria-activedescendant={at < 0 ? undefined : `${id}-${at}`}
@@ -82,7 +82,7 @@ export function Tokens({ tokens, label }: { tokens: readonly MarkedToken[]; labe
             data-at={i}
             role="option"
             aria-selected={i === at}
-            class={trained ? "token is-trained" : "token"}
+            class={trained ? "marked is-trained" : "marked"}
           >
             {shownToken(text)}
           </span>

@@ -3,37 +3,14 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
-import { type ChatColumn, type ChatOptions, type ChatTurn, SideChat } from "../client/side_chat.ts";
+import { type ChatColumn, type ChatOptions, SideChat } from "../client/side_chat.ts";
+import { Message } from "../parts/message.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { RunMark } from "../parts/run_mark.tsx";
 import { baseOf, modelsOf } from "./compare_models.ts";
 import type { ComparedProps } from "./compare_view.ts";
 
 const DEFAULTS: ChatOptions = { system: "", max_tokens: 256, temperature: 0, seed: 0 };
-
-function Turn({ turn: { role, text, thinking, calls, is_cut } }: { turn: ChatTurn }) {
-  return (
-    <li class={role === "assistant" ? "turn" : "message"}>
-      <header>
-        <h3>{role}</h3>
-      </header>
-      {thinking !== "" && (
-        <details class="long">
-          <summary class="quiet">thinking</summary>
-          <pre class="text">{thinking}</pre>
-        </details>
-      )}
-      {text !== "" && <pre class="text">{text}</pre>}
-      {calls.map((call, i) => (
-        <div key={i} class="call">
-          <code class="call-name">{call.name}</code>
-          <pre class="text">{call.arguments}</pre>
-        </div>
-      ))}
-      {is_cut && <p class="quiet">cut off at the most tokens</p>}
-    </li>
-  );
-}
 
 const STATES = { idle: "", waiting: "waiting for its turn …", answering: "answering …" } as const;
 
@@ -56,9 +33,11 @@ function Column({ column, runs }: { column: ChatColumn; runs: readonly Run[] }) 
           )}
       </h2>
       {turns.value.length === 0 && <p class="quiet">No message yet.</p>}
-      <ol class="conversation" aria-live="polite">
-        {turns.value.map((turn, i) => <Turn key={i} turn={turn} />)}
-      </ol>
+      <div class="conversation" aria-live="polite">
+        {turns.value.map(({ is_cut, ...turn }, i) => (
+          <Message key={i} {...turn} {...(is_cut && { remark: "cut off at the most tokens" })} />
+        ))}
+      </div>
       {error.value !== null && <ProblemBox error={error.value} />}
       <p class="quiet" role="status">{STATES[state.value]}</p>
     </article>
@@ -92,7 +71,7 @@ function NumberField({ label, value, onChange, ...limits }: {
 function Options({ options, onChange }: { options: ChatOptions; onChange(options: ChatOptions): void }) {
   const change = (given: Partial<ChatOptions>) => onChange({ ...options, ...given });
   return (
-    <details class="long">
+    <details class="fold">
       <summary>How they answer</summary>
       <div class="filters">
         <label class="field wide">

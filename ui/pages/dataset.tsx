@@ -10,66 +10,25 @@ import { Code } from "../parts/code.tsx";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { bytesText, timeText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
+import { Message, type MessageProps } from "../parts/message.tsx";
 import { WithMore } from "../parts/more.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { hrefOf, place } from "../routes.ts";
 import { DatasetLengths } from "./dataset_lengths.tsx";
-import { fieldsOf, type RowCall, type RowField, type RowMessage } from "./dataset_rows.ts";
+import { fieldsOf, type RowField } from "./dataset_rows.ts";
 import { DatasetTokens } from "./dataset_tokens.tsx";
 
 /** Rows of one answer. */
 const PAGE_ROWS = 20;
 
-function Call({ call }: { call: RowCall }) {
-  return (
-    <div class="call">
-      <code class="call-name">{call.name}</code>
-      {typeof call.arguments === "string"
-        ? <Code text={call.arguments} />
-        : call.arguments.length > 0 && (
-          <dl class="arguments">
-            {call.arguments.map(([name, text]) => (
-              <div key={name}>
-                <dt>
-                  <code>{name}</code>
-                </dt>
-                <dd>
-                  <Code text={text} />
-                </dd>
-              </div>
-            ))}
-          </dl>
-        )}
-    </div>
-  );
-}
-
-function Messages({ messages }: { messages: readonly RowMessage[] }) {
-  return (
-    <ol class="conversation">
-      {messages.map(({ role, thinking, text, calls }, i) => (
-        <li key={i} class={role === "assistant" ? "turn" : "message"}>
-          <header>
-            <h4>{role}</h4>
-          </header>
-          {thinking !== "" && (
-            <details class="long">
-              <summary class="quiet">thinking</summary>
-              <Code text={thinking} />
-            </details>
-          )}
-          {text !== "" && <Code text={text} />}
-          {calls.map((call, n) => <Call key={n} call={call} />)}
-        </li>
-      ))}
-    </ol>
-  );
+function Conversation({ messages }: { messages: readonly MessageProps[] }) {
+  return <div class="conversation">{messages.map((message, i) => <Message key={i} {...message} />)}</div>;
 }
 
 function Field({ field }: { field: RowField }) {
   if ("json" in field) {
     return (
-      <details class="long row-field">
+      <details class="fold row-field">
         <summary>
           <code>{field.name}</code>
         </summary>
@@ -79,10 +38,10 @@ function Field({ field }: { field: RowField }) {
   }
   return (
     <div class={`row-field field-${field.name}`}>
-      <h3>
+      <p class="row-field-name">
         <code>{field.name}</code>
-      </h3>
-      {"messages" in field ? <Messages messages={field.messages} /> : <Code text={field.text} />}
+      </p>
+      {"messages" in field ? <Conversation messages={field.messages} /> : <Code text={field.text} />}
     </div>
   );
 }

@@ -1,26 +1,11 @@
 /** A row of a dataset as people read it: its fields in their order, conversations as such. */
 
 import type { JsonValue } from "../../api/types.ts";
-
-/** A tool call of a message. */
-export interface RowCall {
-  name: string;
-  /** The arguments by name, or their text when they are no object. */
-  arguments: [name: string, text: string][] | string;
-}
-
-/** A message of a conversation. */
-export interface RowMessage {
-  role: string;
-  /** The thinking before the text. */
-  thinking: string;
-  text: string;
-  calls: RowCall[];
-}
+import type { MessageCall, MessageProps } from "../parts/message.tsx";
 
 /** A field of a row. */
 export type RowField =
-  | { name: string; messages: RowMessage[] }
+  | { name: string; messages: MessageProps[] }
   | { name: string; text: string }
   /** Anything else, as JSON: shown folded. */
   | { name: string; json: string };
@@ -39,7 +24,7 @@ function textOf(value: JsonValue): string {
     : JSON.stringify(value, null, 1);
 }
 
-function callOf(call: JsonValue): RowCall {
+function callOf(call: JsonValue): MessageCall {
   const given = isObject(call) && isObject(call.function) ? call.function : isObject(call) ? call : {};
   const args = given.arguments;
   return {
@@ -54,7 +39,7 @@ function isMessage(value: JsonValue): value is Fields {
   return isObject(value) && typeof value.role === "string";
 }
 
-function messageOf({ role, content, reasoning_content, tool_calls }: Fields): RowMessage {
+function messageOf({ role, content, reasoning_content, tool_calls }: Fields): MessageProps {
   return {
     role: textOf(role),
     thinking: textOf(reasoning_content),

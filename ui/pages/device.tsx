@@ -41,7 +41,7 @@ function DeviceCard({ device, is_first }: { device: Device; is_first: boolean })
           ? "No optional features."
           : features.map((feature) => <span key={feature} class="tag">{feature}</span>)}
       </p>
-      <details class="long">
+      <details class="fold">
         <summary>Limits</summary>
         <table class="list pairs">
           <tbody>

@@ -3,7 +3,7 @@
 import type { FunctionComponent } from "preact";
 import { useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
-import { allPages } from "../client/api.ts";
+import { allPages, ApiProblem } from "../client/api.ts";
 import { useLoad } from "../client/use_call.ts";
 import { useTicks } from "../client/use_ticks.ts";
 import { Loading } from "../parts/loading.tsx";
@@ -117,6 +117,11 @@ function Views({ ids, ...props }: ComparedProps & { ids: readonly string[] }) {
   );
 }
 
+/** Whether the server does not take the request; else it, or something between, has failed. */
+function isRefused(error: unknown): boolean {
+  return error instanceof ApiProblem && error.problem.status < 500;
+}
+
 function Compared({ ids }: { ids: readonly string[] }) {
   const evaluation = place.value.query.get("evaluation") ?? "last";
   const [is_live, setLive] = useState(true), ticks = useTicks(REFRESH_MS, is_live);
@@ -129,10 +134,13 @@ function Compared({ ids }: { ids: readonly string[] }) {
     setLive(runs.some(({ state }) => LIVE_STATES.has(state)));
     return { compared, runs };
   }, JSON.stringify([ids, evaluation, ticks]));
+  // What is there stays while the server is away; it is asked again with the next tick.
+  const is_away = loaded.value !== null && loaded.error !== null && !isRefused(loaded.error);
   return (
-    <Loading of={loaded} what="the comparison">
+    <Loading of={is_away ? { ...loaded, error: null } : loaded} what="the comparison">
       {(props) => (
         <>
+          {is_away && <p class="quiet" role="status">The server is away; trying again …</p>}
           <Runs runs={props.runs} ids={ids} />
           <Views ids={ids} {...props} />
         </>

@@ -50,20 +50,6 @@ const BETTER: Readonly<Record<NonNullable<Comparison["metric"]>, string>> = {
   "eval/loss": "lower is better",
 };
 
-/** What limits a comparison; nothing when there is no limit. */
-function remarksOf({ note, measured_differently, examples }: Comparison): string[] {
-  const { only_before, only_after } = examples;
-  return [
-    ...(note === null ? [] : [note]),
-    ...(measured_differently.length === 0
-      ? []
-      : [`measured with another ${measured_differently.join(", ")}`]),
-    ...(only_before + only_after === 0 ? [] : [
-      `${only_before} examples only in the first, ${only_after} only in this evaluation`,
-    ]),
-  ];
-}
-
 function RunRow({ run, at, compared, scale }: {
   run: Run;
   at: number;
@@ -72,12 +58,11 @@ function RunRow({ run, at, compared, scale }: {
 }) {
   const { evaluation } = compared.runs[at]!, comparison = compared.comparisons[at - 1] ?? null;
   const difference = comparison?.difference ?? null, mcnemar = comparison?.mcnemar ?? null;
-  const remarks = comparison ? remarksOf(comparison) : [];
   return (
     <tr>
       <th scope="row">
         <RunMark at={at} /> {run.name}
-        {remarks.map((remark) => <div key={remark} class="remark">{remark}</div>)}
+        {comparison && comparison.note !== null && <div class="remark">{comparison.note}</div>}
       </th>
       <td>
         {evaluation

@@ -11,7 +11,7 @@ import { place } from "../routes.ts";
 import { type ExampleRow, exampleRows, isDecided, type Outcome } from "./compare_rows.ts";
 import { changeQuery, type ComparedProps } from "./compare_view.ts";
 
-const PLOT_WIDTH = 140, PLOT_HEIGHT = 20;
+const PLOT_WIDTH = 100, PLOT_HEIGHT = 20;
 
 /** Examples that are shown before one asks for more. */
 const FIRST_EXAMPLES = 200;

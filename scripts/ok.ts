@@ -29,6 +29,8 @@ interface Part {
   separate?: boolean;
   /** Processes that share the files. A test that waits for its adapter or a child leaves a core to the other process. */
   processes: number;
+  /** Prefixes of the files that take longest. Each is a batch of its own before all others, so that none ends the part alone. */
+  longest?: readonly string[];
 }
 
 const PARTS: readonly Part[] = [
@@ -54,7 +56,13 @@ const PARTS: readonly Part[] = [
       ]
         .map((name) => `tests/${name}_`),
     ),
-    processes: 2,
+    processes: 3,
+    longest: [
+      "tests/agent_eval_",
+      "tests/container_",
+      "tests/kill_resume_",
+      "agent/environment/container_test.",
+    ],
   },
   {
     // What answers over HTTP, and what only a server does with runs.
@@ -63,6 +71,7 @@ const PARTS: readonly Part[] = [
       ["datasets", "fleet", "jobs", "models", "serving"].map((floor) => `runs/${floor}/`),
     ),
     processes: 3,
+    longest: ["tests/judge_run_", "tests/replay_", "tests/warm_start_"],
   },
   { name: "interface", prefixes: ["ui/", "tests/interface_"], processes: 1 },
 ];
@@ -184,19 +193,29 @@ export function joinFiles(paths: readonly string[]): string {
 /** A process that ends early takes the next batch, so a part ends at about the same time in all of its processes. */
 const BATCHES_PER_PROCESS = 4;
 
-/** Deals files to batches in turn, so that neighbours in a folder, which take about as long, do not pile up in one. */
-export function dealFiles(files: readonly string[], batches: number): string[][] {
-  return Array.from({ length: batches }, (_, batch) => files.filter((_, i) => i % batches === batch))
-    .filter((dealt) => dealt.length > 0);
+/**
+ * Deals files to batches in turn, so that neighbours in a folder, which take about as long, do not pile up in one.
+ *
+ * @param longest Prefixes of files that are a batch each, before the others.
+ */
+export function dealFiles(
+  files: readonly string[],
+  batches: number,
+  longest: readonly string[] = [],
+): string[][] {
+  const is_long = (file: string) => longest.some((prefix) => file.startsWith(prefix));
+  const others = files.filter((file) => !is_long(file));
+  const dealt = Array.from({ length: batches }, (_, batch) => others.filter((_, i) => i % batches === batch));
+  return [...files.filter(is_long).map((file) => [file]), ...dealt.filter((batch) => batch.length > 0)];
 }
 
 /** Runs the test files of a part. The output of one process is passed through, that of others follows. */
 async function runPart(
-  { parallel, separate, processes }: Part,
+  { parallel, separate, processes, longest }: Part,
   files: readonly string[],
 ): Promise<TestCounts> {
   if (parallel) return await runTests(files, ["--parallel"]);
-  const batches = dealFiles(files, processes === 1 ? 1 : processes * BATCHES_PER_PROCESS);
+  const batches = dealFiles(files, processes === 1 ? 1 : processes * BATCHES_PER_PROCESS, longest);
   const work = async (output: "inherit" | "at end") => {
     let counts = NOTHING;
     for (let dealt = batches.shift(); dealt; dealt = batches.shift()) {

@@ -76,6 +76,7 @@ Deno.test("each file is dealt to one process, and neighbours to different ones",
   const files = ["a/1", "a/2", "a/3", "b/1", "b/2"];
   assert.deepEqual(dealFiles(files, 2), [["a/1", "a/3", "b/2"], ["a/2", "b/1"]]);
   assert.deepEqual(dealFiles(files, 1), [files]);
+  assert.deepEqual(dealFiles(files, 2, ["b/"]), [["b/1"], ["b/2"], ["a/1", "a/3"], ["a/2"]]);
 });
 
 Deno.test("joined files are loaded one after the other, whatever is in their paths", () => {

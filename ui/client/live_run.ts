@@ -1,6 +1,6 @@
 /** One run as it goes on: what it is, its metrics, its journal and its health. */
 
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import type { Events, Run, RunHealth } from "../../api/types.ts";
 import type { Api } from "./api.ts";
 import { follow, waitFor } from "./event_stream.ts";
@@ -40,6 +40,8 @@ export function isViewed({ plan }: Run): boolean {
 export class LiveRun {
   readonly run = signal<Run | null>(null);
   readonly health = signal<RunHealth | null>(null);
+  /** Whether the metrics up to now are there. */
+  readonly has_metrics = signal(false);
   /** Each metric by name. The series grow in place; the signal changes with each growth. */
   readonly series = signal<ReadonlyMap<string, Series>>(new Map());
   /** The newest events last. */
@@ -117,8 +119,14 @@ export class LiveRun {
   /** Asks for the run and its health again. */
   async refresh(signal: AbortSignal): Promise<void> {
     const params = { id: this.#id };
-    this.run.value = await this.#api.call("GET /v1/runs/{id}", { params, signal });
-    this.health.value = await this.#api.call("GET /v1/runs/{id}/health", { params, signal });
+    const [run, health] = await Promise.all([
+      this.#api.call("GET /v1/runs/{id}", { params, signal }),
+      this.#api.call("GET /v1/runs/{id}/health", { params, signal }),
+    ]);
+    batch(() => {
+      this.run.value = run;
+      this.health.value = health;
+    });
   }
 
   /** Takes the metrics up to now, in the server's buckets: however long the run, there are not too many to draw. */
@@ -130,6 +138,7 @@ export class LiveRun {
     });
     if (!("buckets" in answer)) return;
     this.#series.begin(answer);
+    this.has_metrics.value = true;
     this.#is_changed = true;
     this.flush();
   }

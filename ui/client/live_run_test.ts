@@ -57,7 +57,7 @@ Deno.test("a long run begins with buckets, and its stream with the journal of it
   const { live, abort, asked } = serverOf({
     "/v1/runs/run_1": { id: "run_1", plan: {} },
     "/v1/runs/run_1/health": { rules: [] },
-    "/v1/runs/run_1/metrics?buckets=1000": { buckets: [BUCKET], next_since: 5000 },
+    "/v1/runs/run_1/metrics?buckets=400": { buckets: [BUCKET], next_since: 5000 },
   });
   await live.follow(abort.signal);
   assert.deepEqual(live.series.value.get("a"), {
@@ -74,7 +74,7 @@ Deno.test("a viewed run has no stream: its metrics come from its files", async (
   const { live, abort, asked } = serverOf({
     "/v1/runs/run_1": { id: "run_1", plan: null, progress: { update: 3 } },
     "/v1/runs/run_1/health": { rules: [] },
-    "/v1/runs/run_1/metrics?buckets=1000": { buckets: [BUCKET], next_since: 3 },
+    "/v1/runs/run_1/metrics?buckets=400": { buckets: [BUCKET], next_since: 3 },
   });
   live.series.subscribe(({ size }) => size > 0 && queueMicrotask(() => setTimeout(() => abort.abort())));
   await live.follow(abort.signal);

@@ -3,7 +3,7 @@
 import type { Events, MetricBuckets } from "../../api/types.ts";
 
 /** Buckets of each metric: more points than a chart has pixels would cost time and show nothing. */
-export const BUCKETS = 1000;
+export const BUCKETS = 400;
 
 /** The values of a metric, oldest first, each over one or several updates. A value that is not finite is null. */
 export interface Series {

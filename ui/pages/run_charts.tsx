@@ -67,7 +67,7 @@ interface Parts {
 /** What is shown above all sections, where a run has it. */
 const PARTS: readonly Parts[] = [
   {
-    title: "How attempts ended, as parts of all",
+    title: "How attempts ended",
     metrics: [
       ["stop/submitted", "submitted", 1],
       ["stop/completed", "completed", 3],
@@ -86,7 +86,7 @@ const PARTS: readonly Parts[] = [
     metrics: [["time/rollout_seconds", "rollouts", 1], ["time/train_seconds", "training", 2]],
   },
   {
-    title: "Seconds of all attempts, which run at the same time",
+    title: "Seconds, summed over attempts",
     metrics: [
       ["time/generate_seconds", "model", 1],
       ["time/tools_seconds", "tools", 2],
@@ -221,7 +221,11 @@ export function RunCharts({ live, main }: {
   return (
     <section aria-label="charts">
       <ChartOptions {...options} />
-      {all.size === 0 && <p class="loading">The first update has not ended yet.</p>}
+      {all.size === 0 && (
+        <p class="loading" role="status">
+          {live.has_metrics.value ? "The first update has not ended yet." : "Loading the charts …"}
+        </p>
+      )}
       {is_whole && <Glance all={all} main={main} options={options} />}
       {all.size > 0 && names.length === 0 && <p class="quiet">No metric has such a name.</p>}
       {sections.map(([name, metrics]) => (

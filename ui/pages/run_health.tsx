@@ -12,18 +12,20 @@ export function HealthPanel({ health }: { health: RunHealth | null }) {
   return (
     <section class="health" aria-label="health">
       <h2>Health</h2>
-      {broken.map(({ rule, level, value, threshold, since_update, advice }) => (
-        <article key={rule} class={`level-${level}`}>
-          <h3>
-            <span aria-hidden="true">{SIGNS[level]}</span> {rule.replaceAll("_", " ")}
-          </h3>
-          <p>{advice}</p>
-          <p class="quiet">
-            {numberText(value)}, the threshold is {numberText(threshold)}
-            {since_update !== null && `, since update ${since_update}`}
-          </p>
-        </article>
-      ))}
+      <div class="rules">
+        {broken.map(({ rule, level, value, threshold, since_update, advice }) => (
+          <article key={rule} class={`level-${level}`}>
+            <h3>
+              <span aria-hidden="true">{SIGNS[level]}</span> {rule.replaceAll("_", " ")}
+            </h3>
+            <p>{advice}</p>
+            <p class="quiet">
+              {numberText(value)}, the threshold is {numberText(threshold)}
+              {since_update !== null && `, since update ${since_update}`}
+            </p>
+          </article>
+        ))}
+      </div>
       <p class="quiet">
         {broken.length === 0 ? `All ${held} rules hold.` : `${held} other rules hold.`}
       </p>

@@ -39,13 +39,13 @@ export function TrajectoryScenarios({ id, version }: { id: string; version: numb
         row_height={SCENARIO_ROW}
         keyOf={({ scenario }) => scenario}
         columns={[
-          { label: "Scenario" },
-          { label: "Passed", is_number: true },
-          { label: "Reward", is_number: true },
-          { label: "Attempts", is_number: true },
-          { label: "Failed", is_number: true },
-          { label: "Updates", is_number: true },
-          { label: "Pass rate by update" },
+          { label: "Scenario", width: 13 },
+          { label: "Passed", width: 6, is_number: true },
+          { label: "Reward", width: 6, is_number: true },
+          { label: "Attempts", width: 6, is_number: true },
+          { label: "Failed", width: 5, is_number: true },
+          { label: "Updates", width: 6, is_number: true },
+          { label: "Pass rate by update", width: 10 },
         ]}
         empty={<p class="quiet">No scenario has been tried yet, or the run exports no trajectories.</p>}
       >

@@ -88,14 +88,14 @@ export function TrajectorySearch({ id, version }: { id: string; version: number 
         row_height={FOUND_ROW}
         keyOf={({ update, group, member }) => `${update} ${group} ${member}`}
         columns={[
-          { label: "Attempt" },
-          { label: "Scenario" },
-          { label: "Reward", is_number: true },
-          { label: "Advantage", is_number: true },
-          { label: "Ended" },
-          { label: "Turns", is_number: true },
-          { label: "Tokens written", is_number: true },
-          { label: "Not trained on" },
+          { label: "Attempt", width: 12 },
+          { label: "Scenario", width: 13 },
+          { label: "Reward", width: 6, is_number: true },
+          { label: "Advantage", width: 7, is_number: true },
+          { label: "Ended", width: 10 },
+          { label: "Turns", width: 5, is_number: true },
+          { label: "Tokens written", width: 8, is_number: true },
+          { label: "Not trained on", width: 11 },
         ]}
         empty={
           <div class="empty">

@@ -25,17 +25,17 @@ export function TrajectoryUpdates({ id, version }: { id: string; version: number
         row_height={UPDATE_ROW}
         keyOf={({ update }) => update}
         columns={[
-          { label: "Update" },
-          { label: "Reward", is_number: true },
-          { label: "Lowest", is_number: true },
-          { label: "Highest", is_number: true },
-          { label: "Passed", is_number: true },
-          { label: "Attempts", is_number: true },
-          { label: "Trained on", is_number: true },
-          { label: "Failed", is_number: true },
-          { label: "Groups", is_number: true },
-          { label: "Texts" },
-          { label: "Written" },
+          { label: "Update", width: 7 },
+          { label: "Reward", width: 6, is_number: true },
+          { label: "Lowest", width: 6, is_number: true },
+          { label: "Highest", width: 6, is_number: true },
+          { label: "Passed", width: 6, is_number: true },
+          { label: "Attempts", width: 6, is_number: true },
+          { label: "Trained on", width: 6.5, is_number: true },
+          { label: "Failed", width: 5, is_number: true },
+          { label: "Groups", width: 6, is_number: true },
+          { label: "Texts", width: 6 },
+          { label: "Written", width: 7.5 },
         ]}
         empty={
           <div class="empty">
@@ -117,9 +117,12 @@ export function TrajectoryGroups({ id, update }: { id: string; update: string })
         list={list}
         row_height={GROUP_ROW}
         keyOf={({ group }) => group}
-        columns={[{ label: "Scenario" }, { label: "Attempts, by reward" }, { label: "Group" }, {
-          label: "Graded by",
-        }]}
+        columns={[
+          { label: "Scenario", width: 12 },
+          { label: "Attempts, by reward", width: 26 },
+          { label: "Group", width: 17 },
+          { label: "Graded by", width: 8 },
+        ]}
         empty={<p class="quiet">This update has no scenario.</p>}
       >
         {({ group, scenario, status, graded_by, members }) => (

@@ -9,6 +9,16 @@ export interface ChartProps extends Drawn {
   cursor: string;
 }
 
+/** What the style sheet and the drawing make of a chart, in pixels. */
+const DRAWN_HEIGHT = 200, LEGEND_ROW = 22, LEGEND_SPACE = 12;
+
+/** The room for a drawing with its legend, so that nothing moves when it comes: two entries stand in a row. */
+function heightOf({ lines, smoothing, is_stacked = false }: Drawn): number {
+  const entries = lines.map(({ band }) => is_stacked ? 1 : 1 + (band ? 2 : 0) + (smoothing > 0 ? 1 : 0));
+  const all = 1 + entries.reduce((sum, n) => sum + n, 0);
+  return DRAWN_HEIGHT + LEGEND_SPACE + LEGEND_ROW * Math.ceil(all / 2);
+}
+
 /** How far from the window a chart is drawn already. */
 const BEFORE_VIEW = "300px";
 
@@ -58,7 +68,13 @@ export function Chart(props: ChartProps) {
   return (
     <figure class="chart">
       <figcaption>{title}</figcaption>
-      <div ref={box} class="plot" role="img" aria-label={inWords(props)} />
+      <div
+        ref={box}
+        class="plot"
+        role="img"
+        aria-label={inWords(props)}
+        style={{ minHeight: `${heightOf(drawn)}px` }}
+      />
     </figure>
   );
 }

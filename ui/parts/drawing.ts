@@ -190,6 +190,7 @@ export class Drawing {
     const { label, text = (place: number) => place.toLocaleString("en"), distances } = x_axis;
     const places: uPlot.Axis = {
       ...axis,
+      size: 30,
       values: (_, splits) => splits.map(text),
       ...(distances && { incrs: [...distances] }),
     };

@@ -7,9 +7,11 @@ import type { KeyBinding } from "./keys.tsx";
 import { ProblemBox } from "./problem.tsx";
 import { windowOf } from "./window.ts";
 
-/** A column's heading. */
+/** A column: its heading, and its width in rem. */
 export interface Column {
   label: string;
+  /** Where the table has more room, columns become wider in proportion. */
+  width: number;
   is_number?: boolean;
 }
 
@@ -55,6 +57,7 @@ export function LongTable<T>(
     look();
     return () => abort.abort();
   }, []);
+  const width = columns.reduce((sum, column) => sum + column.width, 0);
   const { first, last } = windowOf(items.length, row_height, view);
   useEffect(() => {
     if (!is_done && error === null && items.length > 0 && last > items.length - NEAR_END) list.more();
@@ -65,8 +68,21 @@ export function LongTable<T>(
   }
   return (
     <>
+      <p class="quiet list-count" role="status">
+        {is_done
+          ? `${items.length.toLocaleString("en")} in all`
+          : `${items.length.toLocaleString("en")} so far, more as you scroll`}
+      </p>
       <div class="table-scroll">
-        <table class="list long" aria-label={label} aria-rowcount={is_done ? items.length + 1 : -1}>
+        <table
+          class="list long"
+          style={{ minWidth: `${width}rem` }}
+          aria-label={label}
+          aria-rowcount={is_done ? items.length + 1 : -1}
+        >
+          <colgroup>
+            {columns.map(({ label, width }) => <col key={label} style={{ width: `${width}rem` }} />)}
+          </colgroup>
           <thead>
             <tr aria-rowindex={1}>
               {columns.map(({ label, is_number }) => (
@@ -86,9 +102,6 @@ export function LongTable<T>(
         </table>
       </div>
       {error !== null && <ProblemBox error={error} onRetry={() => list.more()} />}
-      <p class="quiet" role="status">
-        {is_done ? `${items.length.toLocaleString("en")} in all` : "Loading more …"}
-      </p>
     </>
   );
 }

@@ -105,8 +105,9 @@ function useSize() {
   const [size, setSize] = useState({ columns: 80, height: 400 });
   useEffect(() => {
     const measure = () => {
+      if (!box.current) return;
       const column = (probe.current?.getBoundingClientRect().width ?? 0) / SAMPLE.length;
-      const { clientWidth, clientHeight } = box.current!, style = getComputedStyle(box.current!);
+      const { clientWidth, clientHeight } = box.current, style = getComputedStyle(box.current);
       const width = clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
       if (column > 0) setSize({ columns: Math.floor(width / column), height: clientHeight });
     };

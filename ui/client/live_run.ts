@@ -15,7 +15,7 @@ const JOURNAL_LENGTH = 1000;
 /** Events before those of the newest metrics from which on the stream is read, for the journal. */
 const JOURNAL_EVENTS = 2000;
 /** Kinds that people read one by one. */
-const JOURNAL_KINDS: ReadonlySet<RunEvent["kind"]> = new Set([
+export const JOURNAL_KINDS: ReadonlySet<RunEvent["kind"]> = new Set([
   "state",
   "evaluation",
   "checkpoint",

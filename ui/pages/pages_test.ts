@@ -5,7 +5,7 @@ import { forkOf, rateText } from "./run_checkpoint.tsx";
 import { leavesOf } from "./config_leaves.ts";
 import { phaseText } from "./run.tsx";
 import { barsOf, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
-import { eventText } from "./run_journal.tsx";
+import { eventText, filtered } from "./run_journal.tsx";
 import { passes } from "./runs.tsx";
 import { besideOf } from "./trajectory_places.ts";
 import { percentText } from "./trajectory_scenarios.tsx";
@@ -157,4 +157,13 @@ Deno.test("a pass rate is told with its interval", () => {
     rateText({ rate: 0.625, low: 0.4801, high: 0.75, n: 40, attempts: 80 }),
     "62.5 % (48 to 75 %)",
   );
+});
+
+Deno.test("the journal is filtered by kind and text together", () => {
+  const base = { time: "", run: "r", level: "info" as const };
+  const events = ["Loaded", "loaded again", "other"].map((message, seq) => ({
+    ...{ ...base, seq, kind: "log" as const, message },
+  }));
+  const seqs = (kind: string, text: string) => filtered(events, { kind, text }).map(({ seq }) => seq);
+  assert.deepEqual([seqs("", ""), seqs("log", "LOADED"), seqs("warning", "")], [[0, 1, 2], [0, 1], []]);
 });

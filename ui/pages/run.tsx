@@ -184,6 +184,12 @@ export function RunPage() {
         <StateBadge state={run.state} />
       </header>
       {!view.is_deep && phaseText(run) !== "" && <p role="status">{phaseText(run)}</p>}
+      {!view.is_deep && run.parent && (
+        <p>
+          It continues <a href={hrefOf(["runs", run.parent.run])}>{run.parent.run}</a> from{" "}
+          {run.parent.checkpoint}.
+        </p>
+      )}
       {!live.is_live.value && LIVE_STATES.has(run.state) && (
         <p class="quiet" role="status">The server is away; trying again …</p>
       )}

@@ -25,6 +25,11 @@ export function rateText({ rate, low, high }: Rate): string {
   return `${percent(rate)} % (${percent(low)} to ${percent(high)} %)`;
 }
 
+/** The score of an evaluation: a pass rate with its interval, or a loss. */
+export function scoreText({ pass_rate, loss }: Pick<EvaluationResult, "pass_rate" | "loss">): string {
+  return pass_rate ? rateText(pass_rate) : `loss ${numberText(loss)}`;
+}
+
 /** The whole number that was typed; null for none. */
 function wholeOf(text: string): number | null {
   return /^\d{1,9}$/.test(text.trim()) ? Number(text) : null;

@@ -1,11 +1,12 @@
 /** What can be done with a run in its state. */
 
 import { useState } from "preact/hooks";
-import type { Run } from "../../api/types.ts";
+import type { EvaluationResult, Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { useAction } from "../parts/actions.ts";
 import { ProblemBox } from "../parts/problem.tsx";
 import { hrefOf } from "../routes.ts";
+import { scoreText } from "./run_checkpoint.tsx";
 
 type State = Run["state"];
 
@@ -57,6 +58,7 @@ function RateForm({ run, onSet }: { run: Run; onSet(lr: number): void }) {
 export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
   const { api } = useClient(), action = useAction(), { id, state } = run, params = { id };
   const command = (work: () => Promise<unknown>) => action.start(() => work().then(onChange));
+  const [result, setResult] = useState<EvaluationResult | null>(null);
   const cancel = () =>
     command(() => api.call("POST /v1/runs/{id}/cancel", { params, body: { checkpoint: true } }));
   return (
@@ -85,7 +87,7 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
       <button
         type="button"
         disabled={!EVALUABLE.has(state) || action.is_busy}
-        onClick={() => command(() => api.call("POST /v1/runs/{id}/evaluate", { params }))}
+        onClick={() => command(() => api.call("POST /v1/runs/{id}/evaluate", { params }).then(setResult))}
       >
         Evaluate
       </button>
@@ -105,6 +107,7 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
             command(() => api.call("PATCH /v1/runs/{id}", { params, body: { training: { lr } } }))}
         />
       )}
+      <p class="control-result" role="status">{result && `Held-out: ${scoreText(result)}`}</p>
       {action.error !== null && <ProblemBox error={action.error} onRetry={action.clear} />}
     </section>
   );

@@ -9,7 +9,7 @@ import { useAction } from "../parts/actions.ts";
 import { bytesText, numberText, timeText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
-import { EvaluateForm, ForkForm, rateText, TryForm } from "./run_checkpoint.tsx";
+import { EvaluateForm, ForkForm, scoreText, TryForm } from "./run_checkpoint.tsx";
 
 /** What is being done with a checkpoint; its form stands below the table. */
 type Doing = "evaluate" | "try" | "fork";
@@ -96,11 +96,6 @@ function Checkpoints({ run, checkpoints }: { run: Run; checkpoints: readonly Che
       {Form && <Form key={`${chosen.name} ${chosen.doing}`} run={run} checkpoint={chosen.name} />}
     </>
   );
-}
-
-/** The score of an evaluation: a pass rate with its interval, or a loss. */
-function scoreText({ pass_rate, loss }: Pick<Evaluation, "pass_rate" | "loss">): string {
-  return pass_rate ? rateText(pass_rate) : `loss ${numberText(loss)}`;
 }
 
 function Evaluations({ evaluations }: { evaluations: readonly Evaluation[] }) {

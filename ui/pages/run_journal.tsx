@@ -1,7 +1,8 @@
 /** What happened in a run, newest first. */
 
-import type { LiveRun, RunEvent } from "../client/live_run.ts";
+import { JOURNAL_KINDS, type LiveRun, type RunEvent } from "../client/live_run.ts";
 import { bytesText, numberText, timeText } from "../parts/format.ts";
+import { place, replacePlace } from "../routes.ts";
 
 /** An event in one line. */
 export function eventText(event: RunEvent): string {
@@ -40,18 +41,55 @@ function levelOf(event: RunEvent): string {
   return event.kind === "state" && event.state === "failed" ? "error" : "info";
 }
 
+/** Events of a kind and with a text, where they are asked for. */
+export function filtered(
+  events: readonly RunEvent[],
+  { kind, text }: { kind: string; text: string },
+): RunEvent[] {
+  const wanted = text.toLowerCase();
+  return events.filter((event) =>
+    (kind === "" || event.kind === kind) && eventText(event).toLowerCase().includes(wanted)
+  );
+}
+
 export function RunJournal({ live }: { live: LiveRun }) {
-  const events = live.journal.value.toReversed();
-  if (events.length === 0) return <p class="loading">Nothing has happened yet.</p>;
+  const { segments, query } = place.value, kind = query.get("kind") ?? "", text = query.get("text") ?? "";
+  const all = live.journal.value, events = filtered(all, { kind, text }).reverse();
+  const change = (name: string, value: string) =>
+    replacePlace(segments, { ...Object.fromEntries(query), [name]: value });
   return (
-    <ol class="journal" aria-label="journal, newest first">
-      {events.map((event) => (
-        <li key={event.seq} class={`level-${levelOf(event)}`}>
-          <time dateTime={event.time}>{timeText(event.time)}</time>
-          <span class="kind">{event.kind}</span>
-          <span>{eventText(event)}</span>
-        </li>
-      ))}
-    </ol>
+    <>
+      <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label class="field">
+          <span>Text</span>
+          <input
+            type="search"
+            value={text}
+            onInput={({ currentTarget }) => change("text", currentTarget.value)}
+          />
+        </label>
+        <label class="field">
+          <span>Kind</span>
+          <select value={kind} onChange={({ currentTarget }) => change("kind", currentTarget.value)}>
+            <option value="">any</option>
+            {[...JOURNAL_KINDS].map((kind) => <option key={kind}>{kind}</option>)}
+          </select>
+        </label>
+      </form>
+      {events.length === 0 && (
+        <p class="quiet">
+          {all.length === 0 ? "Nothing has happened yet." : "No event passes these filters."}
+        </p>
+      )}
+      <ol class="journal" aria-label="journal, newest first">
+        {events.map((event) => (
+          <li key={event.seq} class={`level-${levelOf(event)}`}>
+            <time dateTime={event.time}>{timeText(event.time)}</time>
+            <span class="kind">{event.kind}</span>
+            <span>{eventText(event)}</span>
+          </li>
+        ))}
+      </ol>
+    </>
   );
 }

@@ -184,18 +184,18 @@ function Members({ at, groups, summary }: {
   };
   const keys: KeyBinding[] = [
     { keys: ["j", "ArrowRight"], what: "next attempt", action: step(1) },
-    { keys: ["k", "ArrowLeft"], what: "previous attempt", action: step(-1) },
+    { keys: ["k", "ArrowLeft"], what: "previous", action: step(-1) },
     { keys: ["n"], what: "next scenario", action: groupStep(1) },
     { keys: ["p"], what: "previous scenario", action: groupStep(-1) },
-    { keys: ["o"], what: "open or fold all calls", action: () => setOpen(!is_open) },
+    { keys: ["o"], what: "open all calls", action: () => setOpen(!is_open) },
     {
       keys: ["t"],
-      what: "tokens or conversation",
+      what: "tokens",
       action: () => replacePlace(segments, { ...all, view: has_tokens ? null : "tokens" }),
     },
     {
       keys: ["u"],
-      what: "all scenarios of the update",
+      what: "up",
       action: () => location.assign(hrefOf(segments.slice(0, -1))),
     },
   ];

@@ -27,15 +27,15 @@ export function TrajectoryUpdates({ id, version }: { id: string; version: number
         columns={[
           { label: "Update", width: 7 },
           { label: "Reward", width: 6, is_number: true },
-          { label: "Lowest", width: 6, is_number: true },
-          { label: "Highest", width: 6, is_number: true },
-          { label: "Passed", width: 6, is_number: true },
-          { label: "Attempts", width: 6, is_number: true },
+          { label: "Lowest", width: 5, is_number: true },
+          { label: "Highest", width: 5, is_number: true },
+          { label: "Passed", width: 5.5, is_number: true },
+          { label: "Attempts", width: 5.5, is_number: true },
           { label: "Trained on", width: 6.5, is_number: true },
-          { label: "Failed", width: 5, is_number: true },
-          { label: "Groups", width: 6, is_number: true },
-          { label: "Texts", width: 6 },
-          { label: "Written", width: 7.5 },
+          { label: "Failed", width: 4.5, is_number: true },
+          { label: "Groups", width: 5, is_number: true },
+          { label: "Texts", width: 5.5 },
+          { label: "Written", width: 7 },
         ]}
         empty={
           <div class="empty">
@@ -102,7 +102,7 @@ export function TrajectoryGroups({ id, update }: { id: string; update: string })
     ...ROW_KEYS,
     { keys: ["n", "ArrowRight"], what: "next update", action: step(1) },
     { keys: ["p", "ArrowLeft"], what: "previous update", action: step(-1) },
-    { keys: ["u"], what: "all updates", action: () => location.assign(hrefOf(["runs", id, "trajectories"])) },
+    { keys: ["u"], what: "up", action: () => location.assign(hrefOf(["runs", id, "trajectories"])) },
   ];
   useKeys(keys);
   const hrefTo = (group: number, member?: number) =>

@@ -100,6 +100,7 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
         Cancel
       </button>
       <a class="button" href={hrefOf(["new"], { from: id })}>Start another like this</a>
+      <p class="control-result" role="status">{result && `Held-out: ${scoreText(result)}`}</p>
       {COMMANDABLE.has(state) && (
         <RateForm
           run={run}
@@ -107,7 +108,6 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
             command(() => api.call("PATCH /v1/runs/{id}", { params, body: { training: { lr } } }))}
         />
       )}
-      <p class="control-result" role="status">{result && `Held-out: ${scoreText(result)}`}</p>
       {action.error !== null && <ProblemBox error={action.error} onRetry={action.clear} />}
     </section>
   );

@@ -144,6 +144,7 @@ function Line({ start, end, top, of: { tokens, scale, active } }: {
             data-token={index}
             role="option"
             aria-selected={index === active}
+            aria-label={token.text.trim() === "" ? `white space ${JSON.stringify(token.text)}` : undefined}
             aria-setsize={tokens.length}
             aria-posinset={index + 1}
             class={`token ${scale.classOf(token)}`}

@@ -198,9 +198,7 @@ export function CompareEvaluations({ runs, compared }: ComparedProps) {
             <>
               <p class="quiet">
                 {metric && `The value is ${metric}: ${BETTER[metric]}. `}Differences are those from{" "}
-                {letterOf(0)}{" "}
-                over the common examples. An interval that leaves out zero is a difference that the examples
-                show.
+                {letterOf(0)} over the common examples. An interval without zero speaks for a difference.
               </p>
               <ListTable columns={RUN_COLUMNS} kind="evaluations">
                 {runs.map((run, at) => (

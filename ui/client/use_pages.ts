@@ -25,7 +25,7 @@ export interface Listing<T> {
 
 /**
  * The items of a list, from the first page on. Another input begins an empty list. Another `version` of the same input
- * begins again too, and shows the items of the one before until there are new ones.
+ * begins again too, and shows the items of the one before until there are as many new ones.
  *
  * @param itemsOf The items of an answer.
  * @param least Items that are loaded at first.
@@ -48,13 +48,14 @@ export function usePages<R extends RouteName, T>(
       const answer: unknown = await api.call(route, options);
       return { items: itemsOf(answer as AnswerOf<R>), next_cursor: (answer as Listed).next_cursor };
     }), [api, key, version]);
+  const shown = useRef<{ key: string; items: readonly T[] }>({ key, items: [] });
+  const before = shown.current.key === key ? shown.current.items.length : 0;
   useEffect(() => {
-    list.more(least);
+    list.more(Math.max(least, before));
     return () => list.close();
   }, [list]);
-  const shown = useRef<{ key: string; items: readonly T[] }>({ key, items: [] });
-  const is_new = list.items.value.length === 0 && !list.is_done.value;
-  if (!is_new || shown.current.key !== key) shown.current = { key, items: list.items.value };
+  const items = list.items.value, is_whole = list.is_done.value || list.error.value !== null;
+  if (is_whole || items.length >= before) shown.current = { key, items };
   return {
     items: shown.current.items,
     is_done: list.is_done.value,

@@ -72,7 +72,7 @@ const Trajectories: FunctionComponent<ViewProps> = ({ run: { id, progress: { upd
       {update === undefined
         ? <TrajectoryUpdates id={id} version={version} />
         : update === "search"
-        ? <TrajectorySearch id={id} version={version} />
+        ? <TrajectorySearch id={id} />
         : <TrajectoryGroups id={id} update={update} />}
     </>
   );

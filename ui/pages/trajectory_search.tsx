@@ -63,12 +63,11 @@ function lostText({ status, attribution }: FoundTrajectoryMember): string {
   return status === "kept" ? "" : [wordsOf(status), attribution].filter(Boolean).join(" · ");
 }
 
-export function TrajectorySearch({ id, version }: { id: string; version: number }) {
+export function TrajectorySearch({ id }: { id: string }) {
   const filter = filterOf(place.value.query);
   const list = usePages("GET /v1/runs/{id}/trajectories/search", { params: { id }, query: filter }, {
     itemsOf: ({ members }) => members,
     least: FIRST_FOUND,
-    version,
   });
   useKeys(ROW_KEYS);
   return (

@@ -1,5 +1,6 @@
-/** The message after an interruption: its cost, and the command to continue. */
+/** The commands that a run of `svc train` prints at its end: to continue it, and to look at it. */
 
+import { relative } from "node:path";
 import { CHECKPOINT_SECTION } from "../runs/plan/warnings.ts";
 
 /** The interrupted `svc train`. */
@@ -48,4 +49,11 @@ export function interruptionText(command: TrainCommand, kept: "all" | "up_to_che
   }
   return `${lost}: ${command.path} has no ${CHECKPOINT_SECTION}. With these lines it is kept:\n` +
     `${command.missing_checkpoint}\nstart again with: ${again}`;
+}
+
+/** The message about exported trajectories. @param directory Absolute; below the working directory it is shown from there. */
+export function viewText({ name }: Pick<TrainCommand, "name">, directory: string): string {
+  const from_here = relative(Deno.cwd(), directory);
+  const shown = from_here.startsWith("..") ? directory : from_here;
+  return `see it in the browser: ${[name, "server", "view", shellWord(shown), "--open"].join(" ")}`;
 }

@@ -1,6 +1,7 @@
 /** `svc train`: a run without a server. */
 
 import { type Command, Option } from "commander";
+import { resolvePaths } from "../config/check/derive.ts";
 import { loadRunConfig } from "../config/check/load.ts";
 import { errorRecord, ServiceError } from "../core/errors.ts";
 import { jsonText, printable } from "../core/text.ts";
@@ -8,7 +9,7 @@ import { suggestedCheckpoint } from "../runs/plan/warnings.ts";
 import type { ControlMessage } from "../runs/process/control.ts";
 import type { EndEvent, RunEvent } from "../runs/record/event.ts";
 import type { CliContext, CliStartOptions, RunHandle } from "./context.ts";
-import { interruptionText, type TrainCommand } from "./continuation.ts";
+import { interruptionText, type TrainCommand, viewText } from "./continuation.ts";
 import { EXIT, type ExitCode } from "./exit_codes.ts";
 import { overridesArgument } from "./options.ts";
 import { ProgressPrinter, TICK_MS } from "./progress.ts";
@@ -160,6 +161,10 @@ async function train(
     if (end?.state === "interrupted" && !control) {
       const kept = !follower.has_checkpoint ? null : config.checkpoint ? "all" : "up_to_checkpoint";
       terminal.error(printable(`svc: ${interruptionText(command, kept)}`));
+    }
+    const { observe } = resolvePaths(config, loaded.path);
+    if (end?.state === "completed" && observe && !options.json && !control) {
+      terminal.line(printable(viewText(command, observe.directory)));
     }
     context.setExitCode(exitCode(end, interrupts));
   } finally {

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { ServiceError } from "../core/errors.ts";
 import { ActivityFeed } from "../runs/record/activity.ts";
 import type { EndEvent, EventData, RunEvent } from "../runs/record/event.ts";
 import type { CliStartOptions } from "./context.ts";
+import { viewText } from "./continuation.ts";
 import { runCli } from "./program.ts";
 import { testContext, testTerminal } from "./context_fake.ts";
 
@@ -63,20 +66,43 @@ class ScriptedRun {
   }
 }
 
+async function* failing(): AsyncGenerator<EventData> {
+  yield { ...END, state: "failed", reason: "loss_not_finite" };
+}
+
 async function* completing(): AsyncGenerator<EventData> {
   yield LOG;
   yield END;
 }
 
+Deno.test("a completed run with exported trajectories ends with the command that shows them", async () => {
+  const directory = "examples/runs/tiny_agent_grpo/trajectories";
+  const run = new ScriptedRun(completing);
+  await run.train(EXAMPLE);
+  const last = run.terminal.out.trimEnd().split("\n").at(-1)!;
+  const shown = /^see it in the browser: svc server view (\S+) --open$/.exec(last)![1]!;
+  assert.equal(resolve(shown), fileURLToPath(new URL(`../${directory}`, import.meta.url)));
+  const [json, failed, unobserved] = [
+    new ScriptedRun(completing),
+    new ScriptedRun(failing),
+    new ScriptedRun(completing),
+  ];
+  await json.train(EXAMPLE, "--json");
+  await failed.train(EXAMPLE);
+  await unobserved.train(EXAMPLE.replace("_grpo", "_sft"));
+  for (const { terminal } of [json, failed, unobserved]) assert.doesNotMatch(terminal.out, /browser/);
+  assert.equal(
+    viewText({ name: "./dev svc" }, "/else where/t"),
+    "see it in the browser: ./dev svc server view '/else where/t' --open",
+  );
+});
+
 Deno.test("a completed run has exit status 0, a failed one 1", async () => {
   const run = new ScriptedRun(completing);
   assert.equal(await run.train(EXAMPLE), 0);
-  assert.equal(run.terminal.out, "hello\nrun completed after update 1\n");
+  assert.match(run.terminal.out, /^hello\nrun completed after update 1\n/);
   assert.deepEqual([run.stops, run.exits, run.released], [0, [], 1]);
-  const failed = new ScriptedRun(async function* () {
-    yield { ...END, state: "failed", reason: "loss_not_finite" };
-  });
-  assert.equal(await failed.train(EXAMPLE), 1);
+  assert.equal(await new ScriptedRun(failing).train(EXAMPLE), 1);
 });
 
 Deno.test("with --json every event is a line of its own and nothing else is", async () => {
@@ -177,7 +203,7 @@ Deno.test("on a terminal the status line follows the current activity", async ()
   run.terminal = testTerminal({ interactive: true });
   assert.equal(await run.train(EXAMPLE), 0);
   const lines = "hello\nupdate 2/6 · rollouts 12/32 for 0:00\r\x1b[2Krun completed after update 1\n";
-  assert.equal(run.terminal.out, lines);
+  assert.ok(run.terminal.out.startsWith(lines), run.terminal.out);
 });
 
 Deno.test("the reason of a failure always goes to standard error", async () => {

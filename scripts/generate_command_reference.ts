@@ -41,7 +41,8 @@ once. Both print the command to continue, with the same overrides, or say what i
 configuration prevent that. SIGTERM and SIGHUP, which comes when a terminal disappears, do the same; a SIGHUP after
 another signal changes nothing, because some shells send a second one. Under \`nohup\` SIGHUP does nothing (Linux). The
 printed command starts with \`svc\`, or with the environment variable \`SVC_COMMAND\`, which \`./dev svc\` and
-\`deno task train\` set to their own names.
+\`deno task train\` set to their own names. A completed run that exports trajectories prints the command that shows them in
+the browser.
 
 A run continues when its standard output is full or closed: standard error says so once, and the log is in the run's
 folder. Any other command exits with status 1 if its output could not be written.

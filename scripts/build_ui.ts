@@ -1,13 +1,13 @@
 /**
  * Builds the web interface: `ui/dist/` gets `index.html`, `THIRD_PARTY_LICENSES.txt` and `assets/`, whose files are named
  * by their content. The same sources give the same bytes on every machine. Needs nothing but Deno and the packages of
- * `ui/`.
+ * `ui/`. With `--when-changed` it builds only when the interface is missing or older than its sources.
  */
 
 import { createHash } from "node:crypto";
 import { basename, extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { writeFileAtomic } from "../core/files.ts";
+import { isPresent, writeFileAtomic } from "../core/files.ts";
 import { type BundledPackage, LICENSES_FILE, licensesText } from "./licenses.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -177,7 +177,28 @@ export async function buildInterface(folder: string = INTERFACE_FOLDER): Promise
   return first_load;
 }
 
-if (import.meta.main) {
+/** What the built interface is made of. */
+const SOURCES = ["ui", "deno.json", "deno.lock"].map((name) => join(ROOT, name));
+
+/** When the newest of files and those in folders was written, in milliseconds; 0 without one. */
+async function newestChange(paths: readonly string[]): Promise<number> {
+  let newest = 0;
+  for (const path of paths) {
+    const { isDirectory, mtime } = await Deno.stat(path);
+    const files = isDirectory ? await filesBelow(path) : [];
+    const inner = files.filter((file) => !file.startsWith(INTERFACE_FOLDER));
+    newest = Math.max(newest, isDirectory ? await newestChange(inner) : Number(mtime));
+  }
+  return newest;
+}
+
+/** Whether the interface in a folder is there and not older than its sources. */
+export async function isBuilt(folder: string = INTERFACE_FOLDER): Promise<boolean> {
+  const page = join(folder, "index.html");
+  return await isPresent(page) && await newestChange([page]) >= await newestChange(SOURCES);
+}
+
+if (import.meta.main && !(Deno.args.includes("--when-changed") && await isBuilt())) {
   const bytes = await buildInterface();
   console.log(`wrote ${INTERFACE_FOLDER}: the first load has ${(bytes / 1024).toFixed(1)} KiB compressed`);
 }

@@ -97,6 +97,31 @@ Deno.test({
 });
 
 Deno.test({
+  name: "dev: a server is started after its interface was built from the newest sources",
+  ...sanitize,
+  async fn() {
+    await onMachine({ tools: { deno: fakeDeno(version) }, user: "nobody" }, async (dev) => {
+      const built = /ran: run --config <root>\/deno\.json -A <root>\/scripts\/build_ui\.ts --when-changed\n/;
+      const program = "ran: run --config <root>/deno.json -A <root>";
+      const serve = await dev("serve", "my server.toml");
+      assert.match(serve.err, built);
+      assert.ok(serve.out.startsWith(`${program}/scripts/serve.ts my server.toml\n`), serve.out);
+      const view = await dev("svc", "server", "view", "t", "--open");
+      assert.match(view.err, built);
+      assert.ok(view.out.startsWith(`${program}/cli.ts server view t --open\n`), view.out);
+      assert.match((await dev("help")).out, /\.\/dev serve \[server\.toml\]/);
+    });
+    await onMachine({
+      tools: { deno: `case $* in *build_ui*) exit 1 ;; esac\n${fakeDeno(version)}` },
+      user: "nobody",
+    }, async (dev) => {
+      const { code, out } = await dev("serve");
+      assert.deepEqual([code, out], [1, ""]);
+    });
+  },
+});
+
+Deno.test({
   name: "dev: the program gets its own command, quoted for a shell",
   ...sanitize,
   async fn() {

@@ -118,10 +118,18 @@ export class Api {
     }
   }
 
-  /** Opens an answer of any type, such as a stream. @throws As {@link call}. */
+  /**
+   * Opens an answer of any type, such as a stream. A token in `init.headers` takes the place of the session's, which is
+   * then not refused with it.
+   *
+   * @throws As {@link call}.
+   */
   async open(target: string, init: RequestInit = {}): Promise<Response> {
     const { page, fetch } = this.#options, headers = this.#headers(init.headers);
-    return await this.#answer(() => fetch(new URL(target, page), { ...init, headers }), init.signal);
+    return await this.#answer(() => fetch(new URL(target, page), { ...init, headers }), {
+      signal: init.signal,
+      is_trial: new Headers(init.headers).has("authorization"),
+    });
   }
 
   /** Posts a file, and tells meanwhile how much of it is sent. @throws As {@link call}. */
@@ -131,17 +139,20 @@ export class Api {
     { headers, signal, onProgress }: Omit<Transfer, "headers"> & { headers: Record<string, string> },
   ): Promise<Response> {
     const url = new URL(target, this.#options.page), transfer = { headers: this.#headers(headers), signal };
-    return await this.#answer(() => postFile(url, file, { ...transfer, onProgress }), signal);
+    return await this.#answer(() => postFile(url, file, { ...transfer, onProgress }), { signal });
   }
 
   #headers(given: HeadersInit | undefined): Headers {
     const headers = new Headers(given), token = this.#options.session.token.value;
-    if (token !== null) headers.set("authorization", `Bearer ${token}`);
+    if (token !== null && !headers.has("authorization")) headers.set("authorization", `Bearer ${token}`);
     return headers;
   }
 
   /** A good answer. @throws As {@link call}. */
-  async #answer(ask: () => Promise<Response>, signal?: AbortSignal | null): Promise<Response> {
+  async #answer(
+    ask: () => Promise<Response>,
+    { signal, is_trial = false }: { signal?: AbortSignal | null | undefined; is_trial?: boolean },
+  ): Promise<Response> {
     let response: Response;
     try {
       response = await ask();
@@ -150,7 +161,7 @@ export class Api {
     }
     if (response.ok) return response;
     const problem = await problemOf(response);
-    if (response.status === 401) this.#options.session.refuse();
+    if (response.status === 401 && !is_trial) this.#options.session.refuse();
     throw new ApiProblem(problem);
   }
 }

@@ -37,6 +37,15 @@ Deno.test("a problem is thrown with everything that the server said; 401 asks fo
   assert.deepEqual([error.problem, error.kind, session.is_refused.value], [problem, "unauthorized", true]);
 });
 
+Deno.test("a token that is tried takes the place of the session's, and its refusal leaves the session", async () => {
+  const { api, session, requests } = apiWith(() => new Response(null, { status: 401 }));
+  session.logIn("known", { remember: false });
+  const headers = { authorization: "Bearer tried" };
+  await assert.rejects(api.call("GET /v1/capabilities", { headers }), ApiProblem);
+  assert.equal(requests[0]!.headers.get("authorization"), "Bearer tried");
+  assert.deepEqual([session.token.value, session.is_refused.value], ["known", false]);
+});
+
 Deno.test("an answer that is not the server's own is a problem with its status", async () => {
   const { api } = apiWith(() => new Response("<h1>Bad gateway</h1>", { status: 502 }));
   const error = await api.call("GET /v1/runs", {}).catch((cause) => cause);

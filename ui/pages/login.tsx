@@ -13,13 +13,14 @@ export function LoginPage({ api, session }: { api: Api; session: Session }) {
     event.preventDefault();
     setBusy(true);
     setError(null);
-    session.logIn(token.trim(), { remember });
+    const given = token.trim();
     try {
-      await api.call("GET /v1/capabilities", {});
+      await api.call("GET /v1/capabilities", { headers: { authorization: `Bearer ${given}` } });
+      session.logIn(given, { remember });
     } catch (cause) {
       setError(cause);
+      setBusy(false);
     }
-    setBusy(false);
   };
   const is_wrong = error instanceof ApiProblem && error.problem.status === 401;
   return (

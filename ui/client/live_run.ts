@@ -54,6 +54,8 @@ export class LiveRun {
   #journal: RunEvent[] = [];
   #is_changed = false;
   #is_loading = false;
+  /** After the last event the stream ends, and the server is not away. */
+  #has_ended = false;
 
   constructor(api: Api, id: string) {
     this.#api = api;
@@ -69,7 +71,11 @@ export class LiveRun {
     const draw = () => {
       is_waiting = false;
       this.flush();
-      if (is_stale) is_stale = (this.refresh(abort), false);
+      if (is_stale) {
+        is_stale = false;
+        // The server may be away; it is asked again with the next event.
+        this.refresh(abort).catch(() => is_stale = true);
+      }
       if (this.#series.is_stale) this.#reloadMetrics(abort);
     };
     try {
@@ -85,7 +91,7 @@ export class LiveRun {
             signal,
             headers: last_id === null ? {} : { "last-event-id": last_id },
           }),
-        onLive: (is_live) => this.is_live.value = is_live,
+        onLive: (is_live) => this.is_live.value = is_live || this.#has_ended,
         onEvent: ({ data }) => {
           const event: RunEvent = JSON.parse(data);
           this.take(event);
@@ -101,6 +107,7 @@ export class LiveRun {
   /** Adds an event. */
   take(event: RunEvent): void {
     this.#is_changed = true;
+    if (event.kind === "state" || event.kind === "end") this.#has_ended = event.kind === "end";
     if (event.kind === "metrics") this.#series.take(event);
     if (event.kind === "state") this.#series.drop(event);
     if (!JOURNAL_KINDS.has(event.kind)) return;

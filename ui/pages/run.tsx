@@ -28,9 +28,9 @@ interface ViewProps {
   run: Run;
 }
 
-const Overview: FunctionComponent<ViewProps> = ({ live, run: { algorithm } }) => (
+const Overview: FunctionComponent<ViewProps> = ({ live, run: { algorithm, state } }) => (
   <>
-    <HealthPanel health={live.health.value} />
+    <HealthPanel health={live.health.value} is_open={!LIVE_STATES.has(state)} />
     <RunCharts live={live} main={MAIN_METRIC[algorithm]} />
   </>
 );
@@ -151,15 +151,15 @@ function elapsedSeconds({ started_at, ended_at }: Run): number | null {
 
 function factsOf(run: Run): Fact[] {
   const { progress: { update, updates, eta_seconds }, last_metrics, algorithm } = run;
-  const elapsed = elapsedSeconds(run);
   const metric = MAIN_METRIC[algorithm];
   return [
     ["Updates", updates === null ? String(update) : `${update} of ${updates}`],
-    ...(LIVE_STATES.has(run.state) ? [["Left", durationText(eta_seconds)] as const] : []),
-    ...(elapsed === null ? [] : [["Time", durationText(elapsed)] as const]),
     [metric, numberText(last_metrics[metric])],
     ["Algorithm", algorithm],
     ["Deterministic", run.deterministic ? "yes" : "no"],
+    ...(isViewed(run) ? [] : [["Time", durationText(elapsedSeconds(run))] as const]),
+    // Last, so that nothing moves when the run ends.
+    ...(LIVE_STATES.has(run.state) ? [["Left", durationText(eta_seconds)] as const] : []),
   ];
 }
 
@@ -175,6 +175,7 @@ export function RunPage() {
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
   if (!run) return <p class="loading">Loading the run …</p>;
   const view = Object.hasOwn(VIEWS, name) ? VIEWS[name]! : VIEWS[""]!, View = view.view;
+  const is_away = !live.is_live.value && LIVE_STATES.has(run.state);
   const refresh = () => live.refresh(AbortSignal.timeout(30_000));
   return (
     <>
@@ -183,15 +184,16 @@ export function RunPage() {
         {run.parent && <a class="button" href={compareHref([run.parent.run, id])}>Compare with its parent</a>}
         <StateBadge state={run.state} />
       </header>
-      {!view.is_deep && phaseText(run) !== "" && <p role="status">{phaseText(run)}</p>}
+      {!view.is_deep && (
+        <p role="status" class="phase">
+          {is_away ? "The server is away; trying again …" : phaseText(run)}
+        </p>
+      )}
       {!view.is_deep && run.parent && (
         <p>
           It continues <a href={hrefOf(["runs", run.parent.run])}>{run.parent.run}</a> from{" "}
           {run.parent.checkpoint}.
         </p>
-      )}
-      {!live.is_live.value && LIVE_STATES.has(run.state) && (
-        <p class="quiet" role="status">The server is away; trying again …</p>
       )}
       {run.error && (
         <div class="problem" role="alert">

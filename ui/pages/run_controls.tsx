@@ -29,7 +29,7 @@ function rateOf({ config, last_metrics }: Run): number | null {
   return last_metrics["optimizer/learning_rate"] ?? training?.lr ?? null;
 }
 
-function RateForm({ run, onSet }: { run: Run; onSet(lr: number): void }) {
+function RateForm({ run, is_off, onSet }: { run: Run; is_off: boolean; onSet(lr: number): void }) {
   const current = rateOf(run), [text, setText] = useState<string | null>(null);
   const lr = Number(text ?? "");
   return (
@@ -46,11 +46,12 @@ function RateForm({ run, onSet }: { run: Run; onSet(lr: number): void }) {
         <input
           inputMode="decimal"
           size={9}
+          disabled={is_off}
           value={text ?? (current === null ? "" : String(current))}
           onInput={({ currentTarget }) => setText(currentTarget.value)}
         />
       </label>
-      <button type="submit" disabled={text === null || !(lr > 0)}>Set</button>
+      <button type="submit" disabled={is_off || text === null || !(lr > 0)}>Set</button>
     </form>
   );
 }
@@ -101,13 +102,11 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
       </button>
       <a class="button" href={hrefOf(["new"], { from: id })}>Start another like this</a>
       <p class="control-result" role="status">{result && `Held-out: ${scoreText(result)}`}</p>
-      {COMMANDABLE.has(state) && (
-        <RateForm
-          run={run}
-          onSet={(lr) =>
-            command(() => api.call("PATCH /v1/runs/{id}", { params, body: { training: { lr } } }))}
-        />
-      )}
+      <RateForm
+        run={run}
+        is_off={!COMMANDABLE.has(state)}
+        onSet={(lr) => command(() => api.call("PATCH /v1/runs/{id}", { params, body: { training: { lr } } }))}
+      />
       {action.error !== null && <ProblemBox error={action.error} onRetry={action.clear} />}
     </section>
   );

@@ -122,6 +122,32 @@ Deno.test({
 });
 
 Deno.test({
+  name: "dev: Chromium is installed for the tests as root; otherwise its command is printed, and they go on",
+  ...sanitize,
+  async fn() {
+    const install = "apt-get install -y --no-install-recommends chromium";
+    const installed = `"$(dirname "$0")"/chromium`;
+    const tools = {
+      deno: fakeDeno(version),
+      ...Object.fromEntries(["bwrap", "podman", "runc", "mmdebstrap"].map((name) => [name, "exit 0"])),
+      "apt-get": `case $* in *chromium*) echo "exit 0" >${installed}; chmod +x ${installed} ;; esac`,
+      chmod: 'exec /bin/chmod "$@"',
+    };
+    await onMachine({ tools, user: "root" }, async (dev) => {
+      assert.match((await dev("test")).err, /installing Chromium for the tests\n/);
+      const again = await dev("test");
+      assert.doesNotMatch(again.err, /Chromium/);
+      assert.match(again.out, /scripts\/ok\.ts\n/);
+    });
+    await onMachine({ tools, user: "nobody" }, async (dev) => {
+      const { code, err } = await dev("test");
+      assert.equal(code, 0);
+      assert.ok(err.includes(`in a browser are skipped: sudo sh -c '${install}'`), err);
+    });
+  },
+});
+
+Deno.test({
   name: "dev: the program gets its own command, quoted for a shell",
   ...sanitize,
   async fn() {

@@ -73,7 +73,7 @@ const PARTS: readonly Part[] = [
     processes: 3,
     longest: ["tests/judge_run_", "tests/replay_", "tests/warm_start_"],
   },
-  { name: "interface", prefixes: ["ui/", "tests/interface_"], processes: 1 },
+  { name: "interface", prefixes: ["ui/", "tests/interface_", "tests/browser/"], processes: 1 },
 ];
 
 /** A process that takes longer is assumed to hang: it is stopped and counts as failed. */

@@ -1,0 +1,70 @@
+/** Every page of the interface, for the checks that all of them have to pass, and for screenshots. */
+
+import type { Locator, Page } from "playwright-core";
+
+/** What the addresses name: a completed run with trajectories. */
+export interface Subjects {
+  run: string;
+}
+
+/** A page with its address and what is there when it is complete. */
+export interface ShownPage {
+  /** The name of its screenshots. */
+  name: string;
+  address: (subjects: Subjects) => string;
+  complete: (page: Page) => Locator;
+  /** Whether view mode has it too. */
+  in_view_mode?: true;
+}
+
+const heading = (name: string) => (page: Page) => page.getByRole("heading", { name, level: 1 });
+
+/** All pages behind the login. */
+export const PAGES: readonly ShownPage[] = [
+  {
+    name: "runs",
+    address: () => "#/runs",
+    complete: (page) => page.getByRole("rowheader").first(),
+    in_view_mode: true,
+  },
+  {
+    name: "run",
+    address: ({ run }) => `#/runs/${run}`,
+    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. / }).locator("canvas"),
+    in_view_mode: true,
+  },
+  {
+    name: "trajectories",
+    address: ({ run }) => `#/runs/${run}/trajectories`,
+    complete: (page) => page.getByRole("link", { name: "update 1", exact: true }),
+    in_view_mode: true,
+  },
+  {
+    name: "groups",
+    address: ({ run }) => `#/runs/${run}/trajectories/1`,
+    complete: (page) => page.getByRole("rowheader").first(),
+    in_view_mode: true,
+  },
+  {
+    name: "attempts",
+    address: ({ run }) => `#/runs/${run}/trajectories/1/0?member=0&beside=1`,
+    complete: (page) => page.getByText(/^They part|^Both have/),
+    in_view_mode: true,
+  },
+  {
+    name: "journal",
+    address: ({ run }) => `#/runs/${run}/journal`,
+    complete: (page) => page.getByRole("list", { name: /^journal/ }).getByText("state").first(),
+  },
+  {
+    name: "files",
+    address: ({ run }) => `#/runs/${run}/files`,
+    complete: (page) => page.getByRole("button", { name: /adapter\.gguf$/ }),
+  },
+  {
+    name: "configuration",
+    address: ({ run }) => `#/runs/${run}/config`,
+    complete: (page) => page.getByRole("rowheader", { name: "training.lr", exact: true }),
+  },
+  { name: "no_page", address: () => "#/nothing", complete: heading("There is no such page") },
+];

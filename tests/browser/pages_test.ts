@@ -1,0 +1,202 @@
+/** What all pages of the interface have to pass, with a real run of the tiny model. */
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import axe from "axe-core";
+import type { AxeResults } from "axe-core";
+import type { Page } from "playwright-core";
+import { browserTest, closeBrowser } from "./browser.ts";
+import { ATTEMPT, writeHostile } from "./hostile.ts";
+import { logIn as fillLogin } from "./parts.ts";
+import { PAGES, type ShownPage, type Subjects } from "./pages.ts";
+import { TOKEN, trainedWorld, ViewServer, type World } from "./world.ts";
+
+const trained = trainedWorld({ name: `a run ${ATTEMPT}` });
+Deno.test.afterAll(async () => {
+  await closeBrowser();
+  await trained.close();
+});
+
+async function logIn(page: Page, { url }: World): Promise<void> {
+  await page.goto(url);
+  await fillLogin(page, TOKEN);
+  await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+}
+
+async function open(
+  page: Page,
+  shown: ShownPage,
+  { url, ...subjects }: Subjects & { url: string },
+): Promise<void> {
+  await page.goto(`${url}/${shown.address(subjects)}`);
+  await shown.complete(page).waitFor();
+}
+
+/** The rules that a page breaks, with the elements. */
+async function brokenRules(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate<AxeResults>("axe.run()");
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
+}
+
+for (const colorScheme of ["light", "dark"] as const) {
+  browserTest(
+    `no page breaks a rule of WCAG 2.2 AA that a program can check (${colorScheme})`,
+    async (page) => {
+      const { world, run } = await trained.get();
+      await page.goto(world.url);
+      await page.getByLabel("Token").waitFor();
+      const broken: Record<string, string[]> = { login: await brokenRules(page) };
+      await logIn(page, world);
+      for (const shown of PAGES) {
+        await open(page, shown, { url: world.url, run: run.id });
+        broken[shown.name] = await brokenRules(page);
+      }
+      assert.deepEqual(Object.entries(broken).filter(([, rules]) => rules.length > 0), []);
+    },
+    { colorScheme },
+  );
+}
+
+/** What has the focus; null where it is on nothing of the page. */
+const FOCUSED = `(() => {
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
+  const { outlineStyle, outlineWidth } = getComputedStyle(element), box = element.getBoundingClientRect();
+  return {
+    html: element.outerHTML.slice(0, 120),
+    has_ring: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2,
+    is_seen: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+  };
+})()`;
+
+interface Focused {
+  html: string;
+  has_ring: boolean;
+  is_seen: boolean;
+}
+
+/** More stops than any page has. */
+const MAX_STOPS = 500;
+
+/** What the Tab key leads to, from the beginning of a page to its end. */
+async function tabStops(page: Page): Promise<Focused[]> {
+  const stops: Focused[] = [];
+  for (let i = 0; i < MAX_STOPS; i++) {
+    await page.keyboard.press("Tab");
+    const focused = await page.evaluate<Focused | null>(FOCUSED);
+    if (focused === null || (stops.length > 0 && focused.html === stops[0]!.html)) return stops;
+    stops.push(focused);
+  }
+  throw new Error(`the Tab key does not come to the end of the page: ${JSON.stringify(stops.slice(-3))}`);
+}
+
+browserTest("the Tab key leads through every page, and what it leads to is seen", async (page) => {
+  const { world, run } = await trained.get();
+  await logIn(page, world);
+  for (const shown of PAGES) {
+    await open(page, shown, { url: world.url, run: run.id });
+    // A new document: the Tab key begins at its top.
+    await page.reload();
+    await shown.complete(page).waitFor();
+    const stops = await tabStops(page);
+    assert.match(stops[0]!.html, /Skip to the page/, shown.name);
+    assert.deepEqual(stops.filter(({ has_ring, is_seen }) => !has_ring || !is_seen), [], shown.name);
+  }
+});
+
+/** Presses Tab until something with this text has the focus. */
+async function tabTo(page: Page, text: string): Promise<void> {
+  for (let i = 0; i < MAX_STOPS; i++) {
+    await page.keyboard.press("Tab");
+    const focused = await page.evaluate<string>("document.activeElement.textContent.trim()");
+    if (focused === text) return;
+  }
+  throw new Error(`the Tab key does not lead to "${text}"`);
+}
+
+browserTest("a run is found, read and left by the keyboard alone", async (page) => {
+  const { world, run } = await trained.get();
+  await page.goto(world.url);
+  await page.getByLabel("Token").waitFor();
+  // The field has the focus.
+  await page.keyboard.type(TOKEN);
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: run.name }).waitFor();
+  await tabTo(page, "Skip to the page");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate("document.activeElement.id"), "main");
+  await tabTo(page, run.name);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { level: 1, name: run.name }).waitFor();
+  await tabTo(page, "Journal");
+  await page.keyboard.press("Enter");
+  await page.getByRole("list", { name: /^journal/ }).waitFor();
+  await tabTo(page, "Log out");
+  await page.keyboard.press("Space");
+  await page.getByLabel("Token").waitFor();
+});
+
+/** What became of attempts to run a script: whether one ran, and elements that only they could have made. */
+const ATTACK = `[globalThis.attacked ?? null, document.querySelectorAll("img, [onerror], [onload]").length]`;
+
+browserTest("no text that reaches a page is taken for HTML", async (page) => {
+  const { world, run } = await trained.get();
+  assert.ok(run.name.includes(ATTEMPT));
+  await logIn(page, world);
+  for (const shown of PAGES) {
+    await open(page, shown, { url: world.url, run: run.id });
+    assert.deepEqual(await page.evaluate(ATTACK), [null, 0], shown.name);
+    if (shown.address({ run: "R" }).includes("/R")) {
+      assert.equal(await page.getByRole("heading", { level: 1 }).innerText(), run.name);
+    }
+  }
+
+  const directory = join(world.folder, "hostile");
+  await writeHostile(join(world.folder, "data", "runs", run.id, "trajectories"), directory);
+  await using view = await ViewServer.start(directory);
+  for (const shown of PAGES.filter(({ in_view_mode }) => in_view_mode)) {
+    await open(page, shown, { url: view.url, run: "run_view" });
+    assert.deepEqual(await page.evaluate(ATTACK), [null, 0], shown.name);
+  }
+  const text = await page.locator("main").innerText();
+  for (
+    const  of of[
+      "scenario",
+        "run_name",
+        "content",
+        "text",
+        "result",
+        "message",
+        "judge_explanation",
+        "verification_output"
+    ]
+  ) {
+    assert.ok(text.includes(of + ATTEMPT), `${of} is shown as it is`);
+  }
+});
+
+browserTest("a problem's words are shown as they are, with its hints and its trace", async (page) => {
+  const { world, run } = await trained.get();
+  await logIn(page, world);
+  // Words that the server quotes from requests, all of them at once.
+  const problem = {
+    type: "urn:svc:problems/conflict",
+    title: `title ${ATTEMPT}`,
+    status: 409,
+    detail: `detail ${ATTEMPT}`,
+    trace_id: `trace ${ATTEMPT}`,
+    errors: [{ pointer: `/p${ATTEMPT}`, message: `message ${ATTEMPT}`, hint: `hint ${ATTEMPT}` }],
+    meta: {},
+  };
+  await page.route("**/v1/runs/*/checkpoints*", (route) => {
+    const headers = { "content-type": "application/problem+json" };
+    return route.fulfill({ status: 409, headers, body: JSON.stringify(problem) });
+  });
+  await page.goto(`${world.url}/#/runs/${run.id}/files`);
+  const shown = await page.getByRole("alert").innerText();
+  for (const word of ["title", "detail", "trace", "message", "hint"]) {
+    assert.ok(shown.includes(`${word} ${ATTEMPT}`), word);
+  }
+  assert.deepEqual(await page.evaluate(ATTACK), [null, 0]);
+});

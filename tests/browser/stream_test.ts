@@ -1,0 +1,84 @@
+/** A page while events arrive: nothing moves, and nothing is lost when the server goes away. */
+
+import assert from "node:assert/strict";
+import type { Page } from "playwright-core";
+import type { Run } from "../../api/types.ts";
+import { shownEvents } from "../shown_events.ts";
+import { smallSft } from "../small_sft.ts";
+import { browserTest, closeBrowser } from "./browser.ts";
+import { chartWith, inState, logIn, valuesOf } from "./parts.ts";
+import { TOKEN, World } from "./world.ts";
+
+Deno.test.afterAll(closeBrowser);
+
+/** Collects what moved without having been asked to, as browsers measure it (Cumulative Layout Shift). */
+const COLLECT_SHIFTS = `
+  globalThis.shifts = [];
+  new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput, sources } of list.getEntries()) {
+      const moved = sources.map(({ node }) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 100));
+      if (!hadRecentInput) globalThis.shifts.push({ value, moved });
+    }
+  }).observe({ type: "layout-shift", buffered: true });`;
+
+async function openRun(page: Page, { url }: World, { id, name }: Run): Promise<void> {
+  await page.goto(`${url}/#/runs/${id}`);
+  await logIn(page, TOKEN);
+  await page.getByRole("heading", { name, level: 1 }).waitFor();
+}
+
+async function startSft(world: World, updates: number): Promise<Run> {
+  const { recipe } = await smallSft(world.file("."), { updates });
+  return await world.api<Run>("POST", "/v1/runs", { name: "many steps", ...recipe });
+}
+
+browserTest("nothing moves while 200 events arrive", async (page) => {
+  await using world = await World.start();
+  await page.addInitScript(COLLECT_SHIFTS);
+  const run = await startSft(world, 100);
+  await openRun(page, world, run);
+  await inState(page, "running");
+  await inState(page, "completed");
+  await chartWith(page, "loss/sft", { values: 100 }).waitFor();
+  let events = 0;
+  const headers = { authorization: `Bearer ${TOKEN}` };
+  for await (const _ of shownEvents(`${world.url}/v1/runs/${run.id}/events`, 0, headers)) events++;
+  assert.ok(events >= 200, String(events));
+  assert.deepEqual(await page.evaluate("globalThis.shifts"), []);
+});
+
+/** Kinds of events that are in the journal. */
+const JOURNAL_KINDS = [
+  ...["state", "evaluation", "checkpoint", "artifact", "log", "warning", "command", "end"],
+];
+
+browserTest("a page whose server dies and comes back has every event once", async (page) => {
+  await using world = await World.start();
+  const run = await startSft(world, 100_000);
+  await openRun(page, world, run);
+  await chartWith(page, "loss/sft", { values: 3 }).waitFor();
+  await world.stop("SIGKILL");
+  await page.getByText("The server is away; trying again …").waitFor();
+  await world.startAgain();
+  await inState(page, "interrupted");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await inState(page, "running");
+  await chartWith(page, "loss/sft", { values: 3 }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await inState(page, "cancelled");
+
+  const { samples } = await world.api<{ samples: { name: string }[] }>(
+    "GET",
+    `/v1/runs/${run.id}/metrics?names=loss/sft`,
+  );
+  assert.equal(await valuesOf(page, "loss/sft"), samples.length);
+  await page.getByRole("link", { name: "Journal" }).click();
+  let expected = 0;
+  const headers = { authorization: `Bearer ${TOKEN}` };
+  for await (const { kind } of shownEvents(`${world.url}/v1/runs/${run.id}/events`, 0, headers)) {
+    if (JOURNAL_KINDS.includes(kind)) expected++;
+  }
+  const journal = page.getByRole("list", { name: /^journal/ });
+  await journal.getByText("cancelled").first().waitFor();
+  assert.equal(await journal.getByRole("listitem").count(), expected);
+});

@@ -1,0 +1,103 @@
+/**
+ * `deno task screenshots [--only <name>,...]`: pictures of every page of the web interface, in both themes and at three
+ * widths, in docs/screenshots. The pages show a run like that of `./dev demo`, on a server of its own.
+ */
+
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import type { Browser, Page } from "playwright-core";
+import { launchChromium } from "../tests/browser/browser.ts";
+import { PAGES, type ShownPage } from "../tests/browser/pages.ts";
+import { logIn } from "../tests/browser/parts.ts";
+import { TOKEN, World } from "../tests/browser/world.ts";
+
+const FOLDER = fileURLToPath(new URL("../docs/screenshots", import.meta.url));
+const EXAMPLES = fileURLToPath(new URL("../examples/", import.meta.url));
+
+const THEMES = ["light", "dark"] as const;
+/** A telephone, a tablet and a screen. */
+const SIZES = [{ width: 390, height: 844 }, { width: 820, height: 1180 }, { width: 1440, height: 900 }];
+const QUALITY = 75;
+const UPDATES = 20;
+/** Of all pictures together. */
+const MAX_BYTES = 2 << 20;
+
+/** A picture of what is seen, as WebP. */
+async function picture(page: Page): Promise<Uint8Array> {
+  const session = await page.context().newCDPSession(page);
+  // Two frames later what was loaded last is drawn too.
+  await page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))");
+  const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: QUALITY });
+  return Uint8Array.fromBase64(data);
+}
+
+/** The run of `./dev demo`, but long enough that its reward visibly rises. It takes about ten minutes on two cores. */
+async function trainDemo(world: World): Promise<string> {
+  for (const name of ["train", "heldout"]) {
+    await Deno.copyFile(join(EXAMPLES, `tiny_agent_tasks.${name}.jsonl`), world.file(`${name}.jsonl`));
+  }
+  const params = {
+    ...{ "training.ctx": 1024, "training.lr": 3e-3, "run.seed": 1, "lora.rank": 8, "lora.alpha": 16 },
+    ...{ "agent.scenarios_per_update": 4, "agent.group_size": 8, "agent.max_turns": 6 },
+    ...{ "agent.max_new_tokens_per_turn": 96, "agent.truncation": "drop" },
+    ...{ "evaluation.every_updates": 5, "evaluation.samples_per_scenario": 2, "evaluation.temperature": 1 },
+  };
+  const run = await world.startRun({ name: "tiny-agent", budget: { updates: UPDATES }, params });
+  return (await world.ended(run)).id;
+}
+
+/** Makes the pictures of pages of one theme at one size. @returns Their bytes. */
+async function makePictures(
+  browser: Browser,
+  { world, run, pages, theme, size }: {
+    world: World;
+    run: string;
+    pages: readonly ShownPage[];
+    theme: typeof THEMES[number];
+    size: typeof SIZES[number];
+  },
+): Promise<number> {
+  const context = await browser.newContext({ viewport: size, colorScheme: theme, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  let bytes = 0;
+  const store = async (name: string) => {
+    const data = await picture(page);
+    await Deno.writeFile(join(FOLDER, `${name}_${theme}_${size.width}.webp`), data);
+    bytes += data.length;
+  };
+  await page.goto(world.url);
+  await page.getByLabel("Token").waitFor();
+  if (pages.length === PAGES.length) await store("login");
+  await logIn(page, TOKEN);
+  for (const { name, address, complete } of pages) {
+    await page.goto(`${world.url}/${address({ run })}`);
+    await complete(page).waitFor();
+    await store(name);
+  }
+  await context.close();
+  return bytes;
+}
+
+if (import.meta.main) {
+  const { values } = parseArgs({ options: { only: { type: "string" } } });
+  const only = values.only?.split(","), pages = PAGES.filter(({ name }) => only?.includes(name) ?? true);
+  if (pages.length < (only?.length ?? 1)) {
+    console.error(`There are these pages: ${PAGES.map(({ name }) => name).join(", ")}`);
+    Deno.exit(2);
+  }
+  await Deno.mkdir(FOLDER, { recursive: true });
+  const browser = await launchChromium();
+  await using world = await World.start();
+  const run = await trainDemo(world);
+  let bytes = 0;
+  for (const theme of THEMES) {
+    for (const size of SIZES) bytes += await makePictures(browser, { world, run, pages, theme, size });
+  }
+  await browser.close();
+  console.log(`wrote ${(bytes / 1024).toFixed(0)} KiB to ${FOLDER}`);
+  if (bytes > MAX_BYTES) {
+    console.error(`These are more than ${MAX_BYTES} bytes: lower QUALITY, or show fewer pages`);
+    Deno.exitCode = 1;
+  }
+}

@@ -29,7 +29,7 @@ export async function launchChromium(): Promise<Browser> {
 }
 
 /** How long anything may take that a test waits for: a run's first update on a busy machine of two cores is slow. */
-const PATIENCE_MS = 90_000;
+const PATIENCE_MS = 180_000;
 
 let launched: Promise<Browser> | null = null;
 

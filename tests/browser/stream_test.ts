@@ -16,7 +16,10 @@ const COLLECT_SHIFTS = `
   globalThis.shifts = [];
   new PerformanceObserver((list) => {
     for (const { value, hadRecentInput, sources } of list.getEntries()) {
-      const moved = sources.map(({ node }) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 100));
+      const moved = sources.map(({ node, previousRect: from, currentRect: to }) => {
+        const html = (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 100);
+        return [html, to.x - from.x, to.y - from.y].join(" ");
+      });
       if (!hadRecentInput) globalThis.shifts.push({ value, moved });
     }
   }).observe({ type: "layout-shift", buffered: true });`;

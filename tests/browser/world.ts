@@ -16,7 +16,7 @@ const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
 export const TOKEN = "the-token-of-the-tests";
 
 /** Scenarios and held-out scenarios of a run: few, so that an update takes seconds. */
-const SCENARIOS = 8, HELD_OUT = 4;
+const SCENARIOS = 8, HELD_OUT = 2;
 
 /** A free port, which the server keeps when it is started again. */
 function freePort(): number {
@@ -103,7 +103,7 @@ export class World implements AsyncDisposable {
       objective: { environment: "workspace" },
       params: {
         ...{ "training.ctx": 640, "training.lr": 3e-3, "evaluation.data": this.file("heldout.jsonl") },
-        ...{ "agent.scenarios_per_update": 2, "agent.group_size": 4, "agent.max_turns": 4 },
+        ...{ "agent.scenarios_per_update": 2, "agent.group_size": 3, "agent.max_turns": 4 },
         ...{ "agent.max_new_tokens_per_turn": 48, "agent.max_rollout_secs": 0 },
         ...params,
       },

@@ -81,3 +81,19 @@ Deno.test("a viewed run has no stream: its metrics come from its files", async (
   assert.deepEqual(live.series.value.get("a")?.values, [2]);
   assert.ok(!asked.some((path) => path.includes("/events")));
 });
+
+Deno.test("the end of an ended run's stream does not count as the server's absence", async () => {
+  const seen: boolean[] = [];
+  let streams = 0;
+  const event = { seq: 1, time: "", run: "run_1", kind: "end", state: "completed", update: 1 };
+  const live = liveRun((input) => {
+    const { pathname } = input as URL;
+    if (pathname === "/v1/runs/run_1") return Promise.resolve(Response.json({ id: "run_1", plan: {} }));
+    if (pathname === "/v1/runs/run_1/health") return Promise.resolve(Response.json({ rules: [] }));
+    if (streams++ > 0) return Promise.resolve(new Response(null, { status: 204 }));
+    return Promise.resolve(new Response(`id: 1\nevent: end\ndata: ${JSON.stringify(event)}\n\n`));
+  });
+  live.is_live.subscribe((is_live) => seen.push(is_live));
+  await live.follow(new AbortController().signal, (draw) => draw());
+  assert.deepEqual([streams, seen], [2, [true]]);
+});

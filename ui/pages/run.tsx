@@ -173,7 +173,8 @@ export function RunPage() {
   }, [live]);
   const run = live.run.value, error = live.error.value;
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
-  if (!run) return <p class="loading">Loading the run …</p>;
+  // Its key keeps it from becoming another paragraph further down.
+  if (!run) return <p key="loading" class="loading">Loading the run …</p>;
   const view = Object.hasOwn(VIEWS, name) ? VIEWS[name]! : VIEWS[""]!, View = view.view;
   const is_away = !live.is_live.value && LIVE_STATES.has(run.state);
   const refresh = () => live.refresh(AbortSignal.timeout(30_000));

@@ -2,9 +2,8 @@
 
 import { join } from "node:path";
 
-/** Sets `globalThis.attacked` where a text is taken for HTML. */
-export const ATTEMPT =
-  `<img src=x onerror="globalThis.attacked=1"><svg onload="globalThis.attacked=2"></svg>`;
+/** Sets `globalThis.attacked` where a text is taken for HTML. A file may have it in its name. */
+export const ATTEMPT = `<img src=x onerror="globalThis.attacked=1">`;
 
 /** Keys whose values are texts for people: a model's, a tool's, a judge's or a scenario's. */
 const TEXT_KEYS: ReadonlySet<string> = new Set([

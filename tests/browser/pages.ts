@@ -2,9 +2,14 @@
 
 import type { Locator, Page } from "playwright-core";
 
-/** What the addresses name: a completed run with trajectories. */
+/** What the addresses name. */
 export interface Subjects {
+  /** A completed run with trajectories and evaluations. */
   run: string;
+  /** Another one of the same recipe. */
+  other: string;
+  /** A dataset of scenarios. */
+  dataset: string;
 }
 
 /** A page with its address and what is there when it is complete. */
@@ -48,7 +53,7 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "attempts",
     address: ({ run }) => `#/runs/${run}/trajectories/1/0?member=0&beside=1`,
-    complete: (page) => page.getByText(/^They part|^Both have/),
+    complete: (page) => page.getByRole("heading", { name: "Attempt 1" }),
     in_view_mode: true,
   },
   {

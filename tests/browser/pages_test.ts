@@ -11,10 +11,13 @@ import { logIn as fillLogin } from "./parts.ts";
 import { PAGES, type ShownPage, type Subjects } from "./pages.ts";
 import { TOKEN, trainedWorld, ViewServer, type World } from "./world.ts";
 
-const trained = trainedWorld({ name: `a run ${ATTEMPT}` });
+/** Every name that a person or a file may have given tries to run a script. */
+const made = trainedWorld({ name: `a run ${ATTEMPT}` }, async (world) => {
+  await Deno.copyFile(world.file("tiny-agent.gguf"), world.file(`model ${ATTEMPT}.gguf`));
+});
 Deno.test.afterAll(async () => {
   await closeBrowser();
-  await trained.close();
+  await made.close();
 });
 
 async function logIn(page: Page, { url }: World): Promise<void> {
@@ -26,7 +29,7 @@ async function logIn(page: Page, { url }: World): Promise<void> {
 async function open(
   page: Page,
   shown: ShownPage,
-  { url, ...subjects }: Subjects & { url: string },
+  { url, subjects }: { url: string; subjects: Subjects },
 ): Promise<void> {
   await page.goto(`${url}/${shown.address(subjects)}`);
   await shown.complete(page).waitFor();
@@ -43,13 +46,13 @@ for (const colorScheme of ["light", "dark"] as const) {
   browserTest(
     `no page breaks a rule of WCAG 2.2 AA that a program can check (${colorScheme})`,
     async (page) => {
-      const { world, run } = await trained.get();
+      const { world, trained: run, ...subjects } = await made.get();
       await page.goto(world.url);
       await page.getByLabel("Token").waitFor();
       const broken: Record<string, string[]> = { login: await brokenRules(page) };
       await logIn(page, world);
       for (const shown of PAGES) {
-        await open(page, shown, { url: world.url, run: run.id });
+        await open(page, shown, { url: world.url, subjects });
         broken[shown.name] = await brokenRules(page);
       }
       assert.deepEqual(Object.entries(broken).filter(([, rules]) => rules.length > 0), []);
@@ -92,10 +95,10 @@ async function tabStops(page: Page): Promise<Focused[]> {
 }
 
 browserTest("the Tab key leads through every page, and what it leads to is seen", async (page) => {
-  const { world, run } = await trained.get();
+  const { world, trained: run, ...subjects } = await made.get();
   await logIn(page, world);
   for (const shown of PAGES) {
-    await open(page, shown, { url: world.url, run: run.id });
+    await open(page, shown, { url: world.url, subjects });
     // A new document: the Tab key begins at its top.
     await page.reload();
     await shown.complete(page).waitFor();
@@ -116,7 +119,7 @@ async function tabTo(page: Page, text: string): Promise<void> {
 }
 
 browserTest("a run is found, read and left by the keyboard alone", async (page) => {
-  const { world, run } = await trained.get();
+  const { world, trained: run } = await made.get();
   await page.goto(world.url);
   await page.getByLabel("Token").waitFor();
   // The field has the focus.
@@ -140,14 +143,20 @@ browserTest("a run is found, read and left by the keyboard alone", async (page) 
 /** What became of attempts to run a script: whether one ran, and elements that only they could have made. */
 const ATTACK = `[globalThis.attacked ?? null, document.querySelectorAll("img, [onerror], [onload]").length]`;
 
+/** Texts of an attempt: of its scenario, its run, its messages, its calls' results, a failure and its grading. */
+const SHOWN_KEYS = [
+  ...["scenario", "run_name", "content", "text", "result", "message"],
+  ...["judge_explanation", "verification_output"],
+];
+
 browserTest("no text that reaches a page is taken for HTML", async (page) => {
-  const { world, run } = await trained.get();
+  const { world, trained: run, ...subjects } = await made.get();
   assert.ok(run.name.includes(ATTEMPT));
   await logIn(page, world);
   for (const shown of PAGES) {
-    await open(page, shown, { url: world.url, run: run.id });
+    await open(page, shown, { url: world.url, subjects });
     assert.deepEqual(await page.evaluate(ATTACK), [null, 0], shown.name);
-    if (shown.address({ run: "R" }).includes("/R")) {
+    if (shown.address({ ...subjects, run: "R" }).startsWith("#/runs/R")) {
       assert.equal(await page.getByRole("heading", { level: 1 }).innerText(), run.name);
     }
   }
@@ -156,28 +165,15 @@ browserTest("no text that reaches a page is taken for HTML", async (page) => {
   await writeHostile(join(world.folder, "data", "runs", run.id, "trajectories"), directory);
   await using view = await ViewServer.start(directory);
   for (const shown of PAGES.filter(({ in_view_mode }) => in_view_mode)) {
-    await open(page, shown, { url: view.url, run: "run_view" });
+    await open(page, shown, { url: view.url, subjects: { ...subjects, run: "run_view" } });
     assert.deepEqual(await page.evaluate(ATTACK), [null, 0], shown.name);
   }
-  const text = await page.locator("main").innerText();
-  for (
-    const  of of[
-      "scenario",
-        "run_name",
-        "content",
-        "text",
-        "result",
-        "message",
-        "judge_explanation",
-        "verification_output"
-    ]
-  ) {
-    assert.ok(text.includes(of + ATTEMPT), `${of} is shown as it is`);
-  }
+  const text = (await page.locator("main").textContent())!;
+  for (const key of SHOWN_KEYS) assert.ok(text.includes(key + ATTEMPT), `${key} is shown as it is`);
 });
 
 browserTest("a problem's words are shown as they are, with its hints and its trace", async (page) => {
-  const { world, run } = await trained.get();
+  const { world, trained: run } = await made.get();
   await logIn(page, world);
   // Words that the server quotes from requests, all of them at once.
   const problem = {

@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Run } from "../../api/types.ts";
+import type { Dataset, Run } from "../../api/types.ts";
 import { buildInterface, isBuilt } from "../../scripts/build_ui.ts";
 import { fixturePath } from "../fixture.ts";
 import { ServerProcess } from "../server_process.ts";
 import { shownEvents } from "../shown_events.ts";
+import type { Subjects } from "./pages.ts";
 
 const EXAMPLES = fileURLToPath(new URL("../../examples/", import.meta.url));
 const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
@@ -96,6 +97,16 @@ export class World implements AsyncDisposable {
     return text === "" ? null as T : JSON.parse(text);
   }
 
+  /** Uploads a file as a dataset. @returns Its id. */
+  async upload(name: string, path: string): Promise<string> {
+    const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/x-ndjson" };
+    const url = `${this.url}/v1/datasets?name=${encodeURIComponent(name)}`;
+    const response = await fetch(url, { method: "POST", headers, body: await Deno.readTextFile(path) });
+    assert.ok(response.ok, String(response.status));
+    const { id }: Dataset = await response.json();
+    return id;
+  }
+
   /** Starts a run of the tiny agent on its tasks. */
   async startRun({ params = {}, ...recipe }: Recipe): Promise<Run> {
     return await this.api<Run>("POST", "/v1/runs", {
@@ -156,16 +167,35 @@ export class ViewServer implements AsyncDisposable {
   }
 }
 
-/** A server with a completed run, for many tests of one file: made by the first that asks for it. */
-export function trainedWorld(recipe: Recipe = {}) {
+/** Makes what pages are about: a run that has ended, a short one like it, and the dataset of their scenarios. */
+export async function makeSubjects(world: World, recipe: Recipe): Promise<Subjects & { trained: Run }> {
+  const started = await world.startRun(recipe);
+  const other = await world.startRun({ ...recipe, name: "a shorter one", budget: { updates: 1 } });
+  const dataset = await world.upload(`tasks of ${started.name}`, world.file("train.jsonl"));
+  const trained = await world.ended(started);
+  await world.ended(other);
+  return { trained, run: trained.id, other: other.id, dataset };
+}
+
+/** A server with what pages are about, for many tests of one file: made by the first that asks for it. */
+export function trainedWorld(recipe: Recipe, prepare: (world: World) => Promise<void> = async () => {}) {
   const make = async () => {
     const world = await World.start();
-    return { world, run: await world.ended(await world.startRun({ budget: { updates: 3 }, ...recipe })) };
+    try {
+      await prepare(world);
+      return { world, ...await makeSubjects(world, { budget: { updates: 3 }, ...recipe }) };
+    } catch (error) {
+      await world[Symbol.asyncDispose]();
+      throw error;
+    }
   };
   let made: ReturnType<typeof make> | null = null;
   return {
     get: () => made ??= make(),
     /** After the last test. */
-    close: async () => await (await made)?.world[Symbol.asyncDispose](),
+    close: async () => {
+      // One that could not be made has failed its tests, and left nothing.
+      await (await made?.catch(() => null))?.world[Symbol.asyncDispose]();
+    },
   };
 }

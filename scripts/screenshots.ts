@@ -8,9 +8,9 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { launchChromium } from "../tests/browser/browser.ts";
-import { PAGES, type ShownPage } from "../tests/browser/pages.ts";
+import { PAGES, type ShownPage, type Subjects } from "../tests/browser/pages.ts";
 import { logIn } from "../tests/browser/parts.ts";
-import { TOKEN, World } from "../tests/browser/world.ts";
+import { makeSubjects, TOKEN, World } from "../tests/browser/world.ts";
 
 const FOLDER = fileURLToPath(new URL("../docs/screenshots", import.meta.url));
 const EXAMPLES = fileURLToPath(new URL("../examples/", import.meta.url));
@@ -33,7 +33,7 @@ async function picture(page: Page): Promise<Uint8Array> {
 }
 
 /** The run of `./dev demo`, but long enough that its reward visibly rises. It takes about ten minutes on two cores. */
-async function trainDemo(world: World): Promise<string> {
+async function trainDemo(world: World): Promise<Subjects> {
   for (const name of ["train", "heldout"]) {
     await Deno.copyFile(join(EXAMPLES, `tiny_agent_tasks.${name}.jsonl`), world.file(`${name}.jsonl`));
   }
@@ -43,16 +43,15 @@ async function trainDemo(world: World): Promise<string> {
     ...{ "agent.max_new_tokens_per_turn": 96, "agent.truncation": "drop" },
     ...{ "evaluation.every_updates": 5, "evaluation.samples_per_scenario": 2, "evaluation.temperature": 1 },
   };
-  const run = await world.startRun({ name: "tiny-agent", budget: { updates: UPDATES }, params });
-  return (await world.ended(run)).id;
+  return await makeSubjects(world, { name: "tiny-agent", budget: { updates: UPDATES }, params });
 }
 
 /** Makes the pictures of pages of one theme at one size. @returns Their bytes. */
 async function makePictures(
   browser: Browser,
-  { world, run, pages, theme, size }: {
+  { world, subjects, pages, theme, size }: {
     world: World;
-    run: string;
+    subjects: Subjects;
     pages: readonly ShownPage[];
     theme: typeof THEMES[number];
     size: typeof SIZES[number];
@@ -71,7 +70,7 @@ async function makePictures(
   if (pages.length === PAGES.length) await store("login");
   await logIn(page, TOKEN);
   for (const { name, address, complete } of pages) {
-    await page.goto(`${world.url}/${address({ run })}`);
+    await page.goto(`${world.url}/${address(subjects)}`);
     await complete(page).waitFor();
     await store(name);
   }
@@ -89,10 +88,10 @@ if (import.meta.main) {
   await Deno.mkdir(FOLDER, { recursive: true });
   const browser = await launchChromium();
   await using world = await World.start();
-  const run = await trainDemo(world);
+  const subjects = await trainDemo(world);
   let bytes = 0;
   for (const theme of THEMES) {
-    for (const size of SIZES) bytes += await makePictures(browser, { world, run, pages, theme, size });
+    for (const size of SIZES) bytes += await makePictures(browser, { world, subjects, pages, theme, size });
   }
   await browser.close();
   console.log(`wrote ${(bytes / 1024).toFixed(0)} KiB to ${FOLDER}`);

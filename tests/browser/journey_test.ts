@@ -79,20 +79,28 @@ async function downloads({ page, world, run }: Visit): Promise<void> {
 }
 
 async function forksAndCancels({ page, world, run }: Visit): Promise<void> {
-  const { checkpoints } = await world.api<{ checkpoints: Checkpoint[] }>(
-    "GET",
-    `/v1/runs/${run.id}/checkpoints`,
-  );
+  const path = `/v1/runs/${run.id}/checkpoints`;
+  const { checkpoints } = await world.api<{ checkpoints: Checkpoint[] }>("GET", path);
   const checkpoint = checkpoints.find(({ update }) => update < UPDATES)!.name;
-  const fork_from = { run: run.id, checkpoint };
-  const fork = await world.api<Run>("POST", "/v1/runs", { fork_from, name: "another way" });
-  await page.goto(`${world.url}/#/runs`);
-  await page.getByRole("link", { name: "another way" }).click();
+  await page.getByRole("button", { name: `Fork ${checkpoint}` }).click();
+  await page.getByLabel("Name").fill("another way");
+  await page.getByRole("button", { name: "Fork", exact: true }).click();
+  await page.getByRole("heading", { name: "another way", level: 1 }).waitFor();
   await inState(page, "running");
   await page.getByRole("button", { name: "Cancel" }).click();
   await inState(page, "cancelled");
-  const { state, parent } = await world.api<Run>("GET", `/v1/runs/${fork.id}`);
+  const id = page.url().split("/").at(-1)!;
+  const { state, parent } = await world.api<Run>("GET", `/v1/runs/${id}`);
   assert.deepEqual([state, parent?.run], ["cancelled", run.id]);
+}
+
+async function compares({ page, run }: Visit): Promise<void> {
+  await page.getByRole("link", { name: "Compare with its parent" }).click();
+  await page.getByRole("heading", { name: "Compare", level: 1 }).waitFor();
+  const compared = page.locator("main");
+  await compared.getByRole("link", { name: "another way" }).waitFor();
+  await compared.getByRole("link", { name: run.name }).waitFor();
+  await chartWith(page, "reward/mean", { values: UPDATES }).waitFor();
 }
 
 async function leaves({ page, world, run }: Visit): Promise<void> {
@@ -125,6 +133,7 @@ browserTest("from the login to the adapter of a run and of its fork, and back ou
   await step("it is resumed and completes", () => resumes(visit));
   await step("its adapter is downloaded, byte by byte", () => downloads(visit));
   await step("a fork of its checkpoint trains and is cancelled", () => forksAndCancels(visit));
+  await step("both are compared in one chart", () => compares(visit));
   await step("after the logout nothing is shown without the token", () => leaves(visit));
   await step("view mode shows the same run without a token", () => looksInViewMode(visit));
 });

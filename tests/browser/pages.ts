@@ -10,6 +10,8 @@ export interface Subjects {
   other: string;
   /** A dataset of scenarios. */
   dataset: string;
+  /** The path of the model. */
+  model: string;
 }
 
 /** A page with its address and what is there when it is complete. */
@@ -21,6 +23,9 @@ export interface ShownPage {
   /** Whether view mode has it too. */
   in_view_mode?: true;
 }
+
+const compared = ({ run, other }: Subjects, view = "") => `#/compare${view}?runs=${run},${other}`;
+const inModel = (model: string) => new URLSearchParams({ model });
 
 const heading = (name: string) => (page: Page) => page.getByRole("heading", { name, level: 1 });
 
@@ -57,6 +62,24 @@ export const PAGES: readonly ShownPage[] = [
     in_view_mode: true,
   },
   {
+    name: "tokens",
+    address: ({ run }) => `#/runs/${run}/trajectories/1/0?member=0&view=tokens`,
+    complete: (page) => page.getByRole("listbox", { name: "tokens" }).getByRole("option").first(),
+    in_view_mode: true,
+  },
+  {
+    name: "scenarios",
+    address: ({ run }) => `#/runs/${run}/scenarios`,
+    complete: (page) => page.getByRole("rowheader").first(),
+    in_view_mode: true,
+  },
+  {
+    name: "search",
+    address: ({ run }) => `#/runs/${run}/trajectories/search`,
+    complete: (page) => page.getByRole("rowheader").first(),
+    in_view_mode: true,
+  },
+  {
     name: "journal",
     address: ({ run }) => `#/runs/${run}/journal`,
     complete: (page) => page.getByRole("list", { name: /^journal/ }).getByText("state").first(),
@@ -70,6 +93,53 @@ export const PAGES: readonly ShownPage[] = [
     name: "configuration",
     address: ({ run }) => `#/runs/${run}/config`,
     complete: (page) => page.getByRole("rowheader", { name: "training.lr", exact: true }),
+  },
+  {
+    name: "compare",
+    address: (subjects) => compared(subjects),
+    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. / }).locator("canvas"),
+  },
+  {
+    name: "compare_evaluations",
+    address: (subjects) => compared(subjects, "/evaluations"),
+    complete: (page) => page.getByRole("heading", { name: "Each example" }),
+  },
+  {
+    name: "compare_scenarios",
+    address: (subjects) => compared(subjects, "/scenarios"),
+    complete: (page) => page.getByText(/^train-/).first(),
+  },
+  {
+    name: "compare_configuration",
+    address: (subjects) => compared(subjects, "/configuration"),
+    complete: (page) => page.getByRole("rowheader").first(),
+  },
+  { name: "compare_chat", address: (subjects) => compared(subjects, "/chat"), complete: heading("Compare") },
+  { name: "datasets", address: () => "#/datasets", complete: (page) => page.getByRole("rowheader").first() },
+  {
+    name: "dataset",
+    address: ({ dataset }) => `#/datasets/${dataset}`,
+    complete: (page) => page.getByRole("heading", { name: "Row 1", exact: true }),
+  },
+  {
+    name: "dataset_tokens",
+    address: ({ dataset, model }) => `#/datasets/${dataset}/rows/1?${inModel(model)}`,
+    complete: (page) => page.getByRole("button", { name: "Next trained part" }),
+  },
+  {
+    name: "dataset_lengths",
+    address: ({ dataset, model }) => `#/datasets/${dataset}/lengths?${inModel(model)}`,
+    complete: (page) => page.getByRole("heading", { name: "Rows by length" }),
+  },
+  {
+    name: "catalogue",
+    address: () => "#/catalogue",
+    complete: (page) => page.getByText("workspace").first(),
+  },
+  {
+    name: "device",
+    address: () => "#/device",
+    complete: (page) => page.getByRole("heading", { name: "In use" }),
   },
   { name: "no_page", address: () => "#/nothing", complete: heading("There is no such page") },
 ];

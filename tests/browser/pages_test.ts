@@ -168,6 +168,10 @@ browserTest("no text that reaches a page is taken for HTML", async (page) => {
     await open(page, shown, { url: view.url, subjects: { ...subjects, run: "run_view" } });
     assert.deepEqual(await page.evaluate(ATTACK), [null, 0], shown.name);
   }
+  const attempts = PAGES.find(({ name }) => name === "attempts")!;
+  await open(page, attempts, { url: view.url, subjects: { ...subjects, run: "run_view" } });
+  await page.getByRole("button", { name: "Open all calls" }).click();
+  assert.deepEqual(await page.evaluate(ATTACK), [null, 0]);
   const text = (await page.locator("main").textContent())!;
   for (const key of SHOWN_KEYS) assert.ok(text.includes(key + ATTEMPT), `${key} is shown as it is`);
 });

@@ -174,7 +174,7 @@ export async function makeSubjects(world: World, recipe: Recipe): Promise<Subjec
   const dataset = await world.upload(`tasks of ${started.name}`, world.file("train.jsonl"));
   const trained = await world.ended(started);
   await world.ended(other);
-  return { trained, run: trained.id, other: other.id, dataset };
+  return { trained, run: trained.id, other: other.id, dataset, model: world.file("tiny-agent.gguf") };
 }
 
 /** A server with what pages are about, for many tests of one file: made by the first that asks for it. */

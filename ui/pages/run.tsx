@@ -182,14 +182,11 @@ export function RunPage() {
     <>
       <header class="page-head">
         <h1>{run.name}</h1>
+        <p class="quiet" role="status">{is_away && "The server is away; trying again …"}</p>
         {run.parent && <a class="button" href={compareHref([run.parent.run, id])}>Compare with its parent</a>}
         <StateBadge state={run.state} />
       </header>
-      {!view.is_deep && (
-        <p role="status" class="phase">
-          {is_away ? "The server is away; trying again …" : phaseText(run)}
-        </p>
-      )}
+      {!view.is_deep && <p role="status" class="phase">{phaseText(run)}</p>}
       {!view.is_deep && run.parent && (
         <p>
           It continues <a href={hrefOf(["runs", run.parent.run])}>{run.parent.run}</a> from{" "}

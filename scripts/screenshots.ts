@@ -43,7 +43,8 @@ async function trainDemo(world: World): Promise<Subjects> {
     ...{ "agent.max_new_tokens_per_turn": 96, "agent.truncation": "drop" },
     ...{ "evaluation.every_updates": 5, "evaluation.samples_per_scenario": 2, "evaluation.temperature": 1 },
   };
-  return await makeSubjects(world, { name: "tiny-agent", budget: { updates: UPDATES }, params });
+  const recipe = { name: "tiny-agent", budget: { updates: UPDATES }, params };
+  return (await makeSubjects(world, recipe)).subjects;
 }
 
 /** Makes the pictures of pages of one theme at one size. @returns Their bytes. */

@@ -46,7 +46,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   browserTest(
     `no page breaks a rule of WCAG 2.2 AA that a program can check (${colorScheme})`,
     async (page) => {
-      const { world, trained: run, ...subjects } = await made.get();
+      const { world, subjects } = await made.get();
       await page.goto(world.url);
       await page.getByLabel("Token").waitFor();
       const broken: Record<string, string[]> = { login: await brokenRules(page) };
@@ -95,7 +95,7 @@ async function tabStops(page: Page): Promise<Focused[]> {
 }
 
 browserTest("the Tab key leads through every page, and what it leads to is seen", async (page) => {
-  const { world, trained: run, ...subjects } = await made.get();
+  const { world, subjects } = await made.get();
   await logIn(page, world);
   for (const shown of PAGES) {
     await open(page, shown, { url: world.url, subjects });
@@ -150,7 +150,7 @@ const SHOWN_KEYS = [
 ];
 
 browserTest("no text that reaches a page is taken for HTML", async (page) => {
-  const { world, trained: run, ...subjects } = await made.get();
+  const { world, trained: run, subjects } = await made.get();
   assert.ok(run.name.includes(ATTEMPT));
   await logIn(page, world);
   for (const shown of PAGES) {

@@ -168,13 +168,17 @@ export class ViewServer implements AsyncDisposable {
 }
 
 /** Makes what pages are about: a run that has ended, a short one like it, and the dataset of their scenarios. */
-export async function makeSubjects(world: World, recipe: Recipe): Promise<Subjects & { trained: Run }> {
+export async function makeSubjects(
+  world: World,
+  recipe: Recipe,
+): Promise<{ trained: Run; subjects: Subjects }> {
   const started = await world.startRun(recipe);
   const other = await world.startRun({ ...recipe, name: "a shorter one", budget: { updates: 1 } });
   const dataset = await world.upload(`tasks of ${started.name}`, world.file("train.jsonl"));
   const trained = await world.ended(started);
   await world.ended(other);
-  return { trained, run: trained.id, other: other.id, dataset, model: world.file("tiny-agent.gguf") };
+  const subjects = { run: trained.id, other: other.id, dataset, model: world.file("tiny-agent.gguf") };
+  return { trained, subjects };
 }
 
 /** A server with what pages are about, for many tests of one file: made by the first that asks for it. */

@@ -25,7 +25,7 @@ function MemberTabs({ at, members, chosen, beside }: {
 }) {
   const { query } = place.value;
   return (
-    <nav class="tabs attempts" aria-label="attempts">
+    <nav class="tabs member-tabs" aria-label="attempts">
       {members.map((summary) => {
         const { member, total_reward, status } = summary, loss = lossOf(summary);
         const is_same = beside?.group === at.group && beside.update === at.update && beside.member === member;

@@ -147,7 +147,7 @@ function Line({ start, end, top, of: { tokens, scale, active } }: {
             aria-label={token.text.trim() === "" ? `white space ${JSON.stringify(token.text)}` : undefined}
             aria-setsize={tokens.length}
             aria-posinset={index + 1}
-            class={`token ${scale.classOf(token)}`}
+            class={`token-cell ${scale.classOf(token)}`}
           >
             {shownText(token.text)}
           </span>
@@ -188,7 +188,7 @@ function Lines({ tokens, scale, active, shown, onChoose }: Shown & {
   return (
     <div
       ref={box}
-      class="tokens"
+      class="token-lines"
       role="listbox"
       aria-label="tokens"
       aria-activedescendant={is_there ? `token-${active}` : undefined}

@@ -90,6 +90,9 @@ Deno.test("the end of an ended run's stream does not count as the server's absen
     const { pathname } = input as URL;
     if (pathname === "/v1/runs/run_1") return Promise.resolve(Response.json({ id: "run_1", plan: {} }));
     if (pathname === "/v1/runs/run_1/health") return Promise.resolve(Response.json({ rules: [] }));
+    if (pathname === "/v1/runs/run_1/metrics") {
+      return Promise.resolve(Response.json({ buckets: [], next_since: 0 }));
+    }
     if (streams++ > 0) return Promise.resolve(new Response(null, { status: 204 }));
     return Promise.resolve(new Response(`id: 1\nevent: end\ndata: ${JSON.stringify(event)}\n\n`));
   });

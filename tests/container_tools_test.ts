@@ -160,3 +160,68 @@ Deno.test({
     }
   },
 });
+
+/** Ends its first thread, and writes on in another. */
+const WITHOUT_FIRST_THREAD = `
+import ctypes, threading, time
+def write():
+  while True:
+    open("/work/alive", "a").write("x")
+    time.sleep(0.001)
+threading.Thread(target=write, daemon=True).start()
+while not open("/work/alive", "a+").tell(): pass
+ctypes.CDLL(None).syscall(60, 0)
+`;
+
+Deno.test({
+  name: missing === null
+    ? "X5: a process without its first thread ends with its call"
+    : `X5 (skipped: ${missing})`,
+  ignore: missing !== null || Deno.build.arch !== "x86_64",
+  async fn() {
+    const { sandbox, close } = await openSandbox("python"), { signal } = new AbortController();
+    const sh = (line: string, ...args: string[]) =>
+      sandbox.run({ argv: ["sh", "-c", line, ...args] }, signal).then(({ stdout }) => stdout);
+    try {
+      const line = 'python3 -c "$0" & until grep -q "^State:.Z" /proc/$!/status; do :; done; echo left';
+      deepEqual(await sh(line, WITHOUT_FIRST_THREAD), "left\n");
+      deepEqual(await sh("cat /proc/[0-9]*/comm | grep -c python3"), "0\n");
+      deepEqual(await sandbox.container.clean(10_000), true);
+      // What the next attempt's programs would inherit from the helper.
+      deepEqual(
+        await sh('python3 -c "import resource as r; r.prlimit(1, r.RLIMIT_FSIZE, (9999, 9999))"; echo done'),
+        "done\n",
+      );
+      deepEqual(await sandbox.container.clean(10_000), false);
+      deepEqual(
+        await sh("python3 -c \"import os; os.setxattr('/work', 'user.a', b'1')\" || echo refused"),
+        "refused\n",
+      );
+    } finally {
+      await close();
+    }
+  },
+});
+
+Deno.test({
+  name: missing === null
+    ? "X2: input that a command does not read costs no container"
+    : `X2 (skipped: ${missing})`,
+  ignore: missing !== null,
+  async fn() {
+    const { sandbox: { container }, clock, close } = await openSandbox("python");
+    const { signal } = new AbortController();
+    try {
+      const call = {
+        line: "x sleep 1000",
+        input: [new Uint8Array(100_000)],
+        max_output_bytes: 10,
+        timeout_ms: 1000,
+      };
+      deepEqual((await container.call({ ...call, clock, signal })).ended, "killed");
+      deepEqual((await container.call({ ...call, line: "x true", clock, signal })).ended, "exited");
+    } finally {
+      await close();
+    }
+  },
+});

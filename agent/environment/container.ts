@@ -193,6 +193,9 @@ function containerOptions(
 export const LOST_RESULT =
   "error: the sandbox has ended, and its files are lost; a command may have taken all memory";
 
+/** What a judge reads of an attempt whose container has ended, for the same reason. */
+export const LOST_STATE = "(The sandbox has ended, and its files are lost.)";
+
 interface Attempt {
   scenario: Scenario;
   options: ContainerEnvironmentOptions;
@@ -342,8 +345,13 @@ class ContainerEnvironment implements Environment {
     const { summary } = this.#env;
     if (!summary) return null;
     const container = this.#current?.container ?? await this.#copy(signal, true);
-    const result = await this.#graded(container, summary, signal);
+    const result = await this.#graded(container, summary, signal).catch((error) => {
+      signal.throwIfAborted();
+      if (container.is_usable || this.attempt.pool.is_closed) throw error;
+      return null;
+    });
     signal.throwIfAborted();
+    if (result === null) return LOST_STATE;
     if (result.code === 0) return result.stdout;
     throw new ServiceError(
       "environment_failed",

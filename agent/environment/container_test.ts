@@ -1,6 +1,6 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { containerEnvironments, containersText, LOST_RESULT } from "./container.ts";
+import { containerEnvironments, containersText, LOST_RESULT, LOST_STATE } from "./container.ts";
 import { askEngine, findEngine } from "./container_engine.ts";
 import { containersOf, labEngine, labOptions, needsContainers } from "./container_testing.ts";
 import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
@@ -76,6 +76,10 @@ Deno.test({
     deepEqual(await call("echo gone"), { result: LOST_RESULT, reward: null, done: true });
     const { reward, failure } = await environment.grade(signal);
     deepEqual([reward, failure], [0, undefined]);
+    const judged = await factory.open(scenarioWith({ summary: ["true"] }), { seed: 1, signal });
+    await askEngine(program, ["kill", (await containersOf(options.owners_folder)).at(-1)!]);
+    equal(await judged.state(signal), LOST_STATE);
+    await judged.close();
     await environment.close();
     await factory.close();
     await Deno.remove(options.owners_folder, { recursive: true });

@@ -15,7 +15,7 @@ const MAX_OUTPUT_BYTES = 1 << 20;
 const OWN_HOME = [
   "export HOME=/tmp/.svc_home;",
   ...Object.entries(OWN_HOME_ENV).map(([name, value]) => `export ${name}=${value};`),
-  'rm -rf "$HOME"; mkdir "$HOME";',
+  '{ rm -rf "$HOME" || { chmod -R u+rwx "$HOME" && rm -rf "$HOME"; }; mkdir "$HOME"; } 2>/dev/null;',
 ].join(" ");
 
 export interface ContainerSandboxOptions {

@@ -47,7 +47,8 @@ end_others() {
     case " 1 $listener $readers " in *" $p "*) continue ;; esac
     case " $parents " in *" $2 "*) continue ;; esac
     left=1
-    [ "$1" != Z ] || continue
+    # One whose first thread has ended looks dead, but has others.
+    [ "$1" != Z ] || [ "${"$"}{18}" -gt 1 ] || continue
     found=1
     case $killed in *" $p "*) ;; *) started=1 killed="$killed$p " ;; esac
     kill -9 $p
@@ -62,6 +63,17 @@ end_all() {
     [ $rounds -lt ${MAX_ROUNDS} ] || kill -9 -1
   done
 }
+# Whether any process lives.
+others() {
+  for p in /proc/[0-9]*; do
+    [ "$p" != /proc/1 ] || continue
+    left=1
+    read -r s <"$p/stat" || continue
+    set -- ${"$"}{s##*) }
+    [ "$1" = Z ] && [ "${"$"}{18}" -le 1 ] || return 0
+  done
+  return 1
+} 2>/dev/null
 # Without a handler the shell would end. Programs must not inherit that signals are ignored.
 trap 'poked=1' HUP INT QUIT TERM
 
@@ -168,7 +180,17 @@ f_restore() {
   rm -rf $kept
 }
 f_remove() { for f do rm -f "./$f" || return 1; done; }
+# What programs of the same user may change of the helper, which further programs would inherit.
+inherited() {
+  cat /proc/1/limits
+  while read -r line; do case $line in Cpus_allowed*) echo "$line" ;; esac; done </proc/1/status
+  read -r s </proc/1/stat
+  set -- ${"$"}{s##*) }
+  echo "${"$"}{16} ${"$"}{17} ${"$"}{38} ${"$"}{39}"
+}
+at_start=$(inherited)
 f_clean() {
+  [ "$(inherited)" = "$at_start" ] || return 1
   for d in /work /tmp /dev/shm /dev/mqueue; do
     [ -d $d ] || continue
     if [ -O $d ]; then chmod 0755 $d; fi
@@ -224,9 +246,9 @@ while :; do
   # What kills the readers leaves bytes that would be taken for the next call's.
   wait $out || cat <&7 >/dev/null
   wait $err || cat <&8 >/dev/null
-  # What a program made of those that read, and of their children.
-  readers= parents=
-  end_all
+  # All that is left, also what a program made of those that read: in one step of the kernel, in which nothing starts.
+  kill -9 -1 2>/dev/null
+  while others; do kill -9 -1; done 2>/dev/null
   # The dead count as processes until their parent, now the helper, has waited for a child younger than they are.
   [ -z "$left" ] || { : & wait $!; }
   echo '! end' >&9
@@ -243,7 +265,7 @@ while :; do
   [ -z "$events" ] || while read -r key value; do [ "$key" != oom_kill ] || oom=$value; done <$events
   printf '%s' "$word" >&4
   echo "$word $status .$notes $oom"
-  # If a command killed the listener, its lines are still there.
+  # The listener was killed: its lines are still there.
   wait $listener || while IFS= read -r order <&3 && [ "$order" != "next $word" ]; do :; done
 done
 `;

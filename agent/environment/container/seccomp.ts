@@ -13,15 +13,18 @@ const DENIED = [
   ...["ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp"],
 ];
 
+/** What a file carries besides its content and its permissions stays with a folder that is cleaned for another attempt. */
+const UNSUPPORTED = ["setxattr", "lsetxattr", "fsetxattr", "setxattrat"];
+
 /** All CLONE_NEW* flags of `clone`. */
 const NAMESPACE_FLAGS = 0x7e020000;
 
-const EPERM = 1, ENOSYS = 38;
+const EPERM = 1, ENOSYS = 38, ENOTSUP = 95;
 
 /** A profile that allows what another one does, without namespaces, mounts and keyrings; null for an unknown form. */
 export function strictProfile(profile: unknown): object | null {
   if (!isJsonObject(profile) || !Array.isArray(profile.syscalls)) return null;
-  const ours = new Set([...DENIED, "clone", "clone3"]);
+  const ours = new Set([...DENIED, ...UNSUPPORTED, "clone", "clone3"]);
   const kept = profile.syscalls.flatMap((rule) => {
     if (!isJsonObject(rule) || !Array.isArray(rule.names)) return [];
     const names = rule.names.filter((name) => !ours.has(name));
@@ -33,6 +36,7 @@ export function strictProfile(profile: unknown): object | null {
     syscalls: [
       ...kept,
       { names: DENIED, action: "SCMP_ACT_ERRNO", errnoRet: EPERM },
+      { names: UNSUPPORTED, action: "SCMP_ACT_ERRNO", errnoRet: ENOTSUP },
       { names: ["clone"], action: "SCMP_ACT_ALLOW", args: [flags] },
       // Its flags are in memory, where a filter cannot see them. Libraries use clone then.
       { names: ["clone3"], action: "SCMP_ACT_ERRNO", errnoRet: ENOSYS },

@@ -158,7 +158,8 @@ export class ViewServer implements AsyncDisposable {
       text += value;
     }
     reader.cancel();
-    return new ViewServer(child, url);
+    // Without a built interface it names a route.
+    return new ViewServer(child, new URL(url).origin);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

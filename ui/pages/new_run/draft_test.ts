@@ -104,7 +104,9 @@ Deno.test("what a draft says of the configuration is read back as the same draft
 Deno.test("fields with one choice are filled, and what was chosen stays", () => {
   const offers = {
     models: [
-      { path: "/a.gguf", type: "model", trainable: true },
+      { path: "/a.gguf", type: "model", trainable: true, tool_call_format: "hermes" },
+      { path: "/d.gguf", type: "model", trainable: true, tool_call_format: "none" },
+      { path: "/e.gguf", type: "model", trainable: true, tool_call_format: null },
       { path: "/b.gguf", type: "model", trainable: false },
       { path: "/c.gguf", type: "adapter", trainable: true },
     ],
@@ -116,5 +118,7 @@ Deno.test("fields with one choice are filled, and what was chosen stays", () => 
   assert.deepEqual([filled.model, filled.data, filled.objective.environment], ["/a.gguf", "ds_2", "box"]);
   const chosen = { ...GRPO, objective: { ...GRPO.objective, environment: "", reward: "grader" } };
   assert.deepEqual(prefilled(chosen, offers), chosen);
-  assert.equal(prefilled(EMPTY_DRAFT, { ...offers, models: [...offers.models, ...offers.models] }).model, "");
+  assert.equal(prefilled(EMPTY_DRAFT, offers).model, "", "every model has examples");
+  const twice = { ...offers, models: [...offers.models, ...offers.models] };
+  assert.equal(prefilled({ ...EMPTY_DRAFT, recipe: "agent_grpo" }, twice).model, "");
 });

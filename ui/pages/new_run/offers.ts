@@ -32,14 +32,20 @@ export function algorithmFor({ datasets }: Offers): Algorithm | null {
   return fitting.find((name) => name !== undefined) ?? null;
 }
 
+/** Models that an algorithm can train: agent_grpo needs one whose tool calls can be read. */
+function modelsFor(models: readonly ModelFile[], recipe: Algorithm): ModelFile[] {
+  const trainable = models.filter(({ type, trainable }) => type === "model" && trainable);
+  if (recipe !== "agent_grpo") return trainable;
+  return trainable.filter(({ tool_call_format: format }) => format !== null && format !== "none");
+}
+
 /** Fills the empty fields for which there is one choice. */
 export function prefilled(draft: Draft, { models, datasets, environments }: Offers): Draft {
   const { model, data, objective: { environment, reward, judge } } = draft;
-  const trainable = models.filter(({ type, trainable }) => type === "model" && trainable);
   const is_ungraded = environment === "" && reward === "" && judge === "";
   return {
     ...draft,
-    model: model || (only(trainable)?.path ?? ""),
+    model: model || (only(modelsFor(models, draft.recipe))?.path ?? ""),
     data: data || (only(datasetsFor(datasets, draft.recipe))?.id ?? ""),
     objective: {
       ...draft.objective,

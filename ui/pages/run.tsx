@@ -1,7 +1,7 @@
 /** One run: its course, what can be done with it, and what it wrote. */
 
 import type { FunctionComponent } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { isViewed, LiveRun } from "../client/live_run.ts";
@@ -143,13 +143,28 @@ export function phaseText({ state, progress: { update, updates } }: Pick<Run, "s
   }
 }
 
-/** Seconds since the run was started, until its end or now; null before its start. */
-function elapsedSeconds({ started_at, ended_at }: Run): number | null {
-  if (started_at === null) return null;
-  return (new Date(ended_at ?? Date.now()).getTime() - new Date(started_at).getTime()) / 1000;
+/** The time now, each second anew while `is_live`. */
+function useNow(is_live: boolean): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    if (!is_live) return;
+    const id = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(id);
+  }, [is_live]);
+  return now;
 }
 
-function factsOf(run: Run): Fact[] {
+/** Seconds since the run was started, until its end or now; null before its start. */
+function elapsedSeconds({ started_at, ended_at }: Run, now: number): number | null {
+  if (started_at === null) return null;
+  return Math.max(0, new Date(ended_at ?? now).getTime() - new Date(started_at).getTime()) / 1000;
+}
+
+function RunFacts({ run }: { run: Run }) {
+  return <Facts facts={factsOf(run, useNow(LIVE_STATES.has(run.state)))} />;
+}
+
+function factsOf(run: Run, now: number): Fact[] {
   const { progress: { update, updates, eta_seconds }, last_metrics, algorithm } = run;
   const metric = MAIN_METRIC[algorithm];
   return [
@@ -157,7 +172,7 @@ function factsOf(run: Run): Fact[] {
     [metric, numberText(last_metrics[metric])],
     ["Algorithm", algorithm],
     ["Deterministic", run.deterministic ? "yes" : "no"],
-    ...(isViewed(run) ? [] : [["Time", durationText(elapsedSeconds(run))] as const]),
+    ...(isViewed(run) ? [] : [["Time", durationText(elapsedSeconds(run, now))] as const]),
     // Last, so that nothing moves when the run ends.
     ...(LIVE_STATES.has(run.state) ? [["Left", durationText(eta_seconds)] as const] : []),
   ];
@@ -204,7 +219,7 @@ export function RunPage() {
           {run.progress.updates !== null && (
             <progress value={run.progress.update} max={run.progress.updates} aria-label="progress" />
           )}
-          <Facts facts={factsOf(run)} />
+          <RunFacts run={run} />
           {!isViewed(run) && <RunControls run={run} onChange={refresh} />}
         </>
       )}

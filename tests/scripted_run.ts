@@ -43,11 +43,14 @@ async function readRun(path: string): Promise<ScriptedRun> {
   return { updates: agent?.updates ?? training?.updates ?? 3, identity, ...(gate && { gate }) };
 }
 
+/** The adapter that a run leaves. */
+const resultIn = (directory: string) => `${directory}/adapter.gguf`;
+
 /** A change of the test's configuration to that of a server's run. */
 const placedIn =
   (directory: string, { updates = 3, evaluates = true }: ScriptedRun) => (config: ResolvedConfig) => {
     config.run.directory = directory;
-    config.output.path = `${directory}/adapter.gguf`;
+    config.output.path = resultIn(directory);
     config.checkpoint!.directory = `${directory}/checkpoints`;
     config.agent!.updates = updates;
     if (!evaluates) delete config.evaluation;
@@ -131,7 +134,7 @@ async function main(): Promise<void> {
   if (positionals[0] === "calibrate") return await calibrate(positionals[1]!, values.calibration);
   const path = positionals[1]!, directory = path.replace(/\/[^/]+$/, "");
   const scripted = await readRun(path);
-  const { gate, fatal, identity } = scripted;
+  const { gate, fatal, identity, saves } = scripted, result = resultIn(directory);
   if (positionals[0] === "probe") return await probe(directory, scripted);
   if (fatal !== undefined) throw new Error(fatal);
   let update = 0;
@@ -151,6 +154,11 @@ async function main(): Promise<void> {
           await Deno.mkdir(gate, { recursive: true });
           await Deno.writeTextFile(`${gate}/${++update}.waits`, "");
           await waitFor(`${gate}/${update}`);
+        }
+        const is_result = method === "adapter_save" && (request as { path: string }).path === result;
+        if (is_result && saves !== undefined) {
+          await Deno.writeTextFile(`${saves}.waits`, "");
+          await waitFor(saves);
         }
         return await call(method, request, ...rest);
       };

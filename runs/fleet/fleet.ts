@@ -14,7 +14,7 @@ import { cancelRun, type FleetCommand, logIdle, setLearningRate, type TakesEffec
 import { DeviceLease, type DeviceLeaseOptions, needsLock } from "./device_lease.ts";
 import { ManagedRun } from "./managed_run.ts";
 import { Probes } from "./probes.ts";
-import type { LiveRequestBody, RunChild } from "./run_child.ts";
+import { isEnding, type LiveRequestBody, type RunChild } from "./run_child.ts";
 import { makeRunFolder, type NewRun, type PlannedProcess, RUN_FOLDER, UNFINISHED } from "./new_run.ts";
 import { removeConversations } from "./recordings.ts";
 import { kill, mustKill } from "./run_ends.ts";
@@ -180,8 +180,7 @@ export class Fleet {
     try {
       return await this.#command(run, command);
     } catch (error) {
-      if (!(error instanceof ServiceError) || !error.details.is_ending) throw error;
-      // The process is ending. The state after its end decides about the command.
+      if (!isEnding(error)) throw error;
       await this.idle(id);
       return await this.#command(run, command);
     }
@@ -236,8 +235,7 @@ export class Fleet {
             ? run.child.ask(live_request, signal)
             : this.#probes.ask(run, live_request, signal));
         } catch (error) {
-          if (signal.aborted || !(error instanceof ServiceError) || !error.details.is_ending) throw error;
-          // The process is ending. The state after its end decides about the request.
+          if (signal.aborted || !isEnding(error)) throw error;
           await abortable(this.idle(id), signal);
         }
       }

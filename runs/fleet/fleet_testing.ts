@@ -31,6 +31,11 @@ export interface ScriptedRun {
   evaluates?: boolean;
   /** How a probe fails: its process ends, its files are not those of the run, or the device refuses memory. */
   probe?: "dies" | "changed" | "full";
+  /**
+   * The process saves the adapter when this file is there. Before, it answers no more requests but is still `running`,
+   * and has written the file with `.waits` behind its name.
+   */
+  saves?: string;
   /** The process leaves when this file is there. */
   leaves?: string;
   /** What a real configuration would train. */
@@ -185,7 +190,8 @@ export function untilHanging(gate: string): Promise<void> {
   return untilThere(`${gate}/hangs`);
 }
 
-async function untilThere(path: string): Promise<void> {
+/** Resolves when a file is there. */
+export async function untilThere(path: string): Promise<void> {
   while (!await Deno.stat(path).then(() => true, () => false)) await systemClock.sleep(POLL_MS);
 }
 

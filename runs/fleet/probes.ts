@@ -12,7 +12,7 @@ import { failureOfFiles } from "./changed_files.ts";
 import { type DeviceLease, needsLock } from "./device_lease.ts";
 import type { ManagedRun } from "./managed_run.ts";
 import type { PlannedProcess } from "./new_run.ts";
-import { type LiveRequestBody, RunChild } from "./run_child.ts";
+import { isEnding, type LiveRequestBody, RunChild } from "./run_child.ts";
 import { PROCESS_CONFIG } from "./service_record.ts";
 
 /** The time for a process that has answered to free the device. */
@@ -136,7 +136,7 @@ export class Probes {
 
   /** Why a process did not answer: its own error, or that it died. */
   async #failure(failure: unknown, child: RunChild): Promise<unknown> {
-    if (!(failure instanceof ServiceError) || !failure.details.is_ending) return failure;
+    if (!isEnding(failure)) return failure;
     const { fatal, stderr } = await child.ended;
     if (fatal) return errorFromRecord(fatal);
     const message = `Cannot answer: the process has ended without an answer`;

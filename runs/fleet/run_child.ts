@@ -241,6 +241,11 @@ function tooLong(bytes: number): ServiceError {
   );
 }
 
+/** Whether a process refused a request because it is ending. The state after its end then decides. */
+export function isEnding(error: unknown): boolean {
+  return error instanceof ServiceError && error.details.is_ending === true;
+}
+
 function gone(): ServiceError {
   return new ServiceError("conflict", "Cannot reach the run: its process has ended", { is_ending: true });
 }

@@ -10,7 +10,7 @@ import { busy, type DeviceLoan, needsLock } from "../fleet/device_lease.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import { abortable, withinTime } from "../fleet/wait_limit.ts";
 import { removeConversations } from "../fleet/recordings.ts";
-import type { RunChild } from "../fleet/run_child.ts";
+import { isEnding, type RunChild } from "../fleet/run_child.ts";
 import { untilStartedOrEnded } from "../fleet/run_ends.ts";
 import { servedSizes, type ServingDemand, type ServingPlan } from "../plan/plan_serving.ts";
 import { ModelProcess } from "./model_process.ts";
@@ -125,7 +125,7 @@ export class Serving {
    *
    * @throws {ServiceError} `device_unavailable` with `details.retry_after_seconds`: another base is in use, a run or a
    * probe has the device, or too many requests wait. `path_not_found`: the model has no adapter, or its file is gone.
-   * The refusals of the request: those of `answerChat`.
+   * The refusals of the request: those of `answerChat`. A run that is ending answers when its process has left.
    */
   async *chat(
     model: ServedModel,
@@ -157,28 +157,42 @@ export class Serving {
     request: ChatRequest,
     signal: AbortSignal,
   ): AsyncGenerator<ChatEvent, void> {
-    const { run, name } = model;
-    await this.#settled(model, signal);
-    if (this.#options.fleet.get(run.id) !== run) throw notServed(name, "its run has been deleted");
-    if (run.child) return yield* liveChat(model, request, { child: run.child, signal });
-    let has_begun = false;
-    try {
-      for await (const event of this.#answered(model, request, signal)) {
-        has_begun = true;
-        yield event;
+    const { run, name } = model, { fleet, log } = this.#options;
+    while (true) {
+      await this.#settled(model, signal);
+      if (fleet.get(run.id) !== run) throw notServed(name, "its run has been deleted");
+      const { child } = run;
+      let has_begun = false;
+      try {
+        const events = child
+          ? liveChat(model, request, { child, signal })
+          : this.#answered(model, request, signal);
+        for await (const event of events) {
+          has_begun = true;
+          yield event;
+        }
+        return;
+      } catch (failure) {
+        if (has_begun) throw failure;
+        if (!child) throw failureOfFiles(failure, { run: run.id, doing: "chat with", log });
+        if (!isEnding(failure)) throw failure;
+        await this.#patiently((either) => abortable(fleet.idle(run.id), either), signal);
       }
-    } catch (failure) {
-      if (has_begun) throw failure;
-      throw failureOfFiles(failure, { run: run.id, doing: "chat with", log: this.#options.log });
     }
   }
 
   /** Waits while a run's process is being started or is ending. */
   async #settled({ run }: ServedModel, signal: AbortSignal): Promise<void> {
-    const { clock, fleet: { device } } = this.#options;
+    const { device } = this.#options.fleet;
+    await this.#patiently((either) => abortable(untilStartedOrEnded(run, device), either), signal);
+  }
+
+  /** Waits for a process of a run. @throws {ServiceError} `device_unavailable` after {@link SETTLE_MS}. */
+  async #patiently(wait: (signal: AbortSignal) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
     const late = () => busy("Cannot answer: the run's process is still starting or ending; try again later");
     const patience = { timeout_ms: SETTLE_MS, signal, clock, late };
-    await withinTime(patience, (either) => abortable(untilStartedOrEnded(run, device), either));
+    await withinTime(patience, wait);
   }
 
   async *#answered(

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { openGate } from "../../runs/fleet/fleet_testing.ts";
+import { openGate, untilThere } from "../../runs/fleet/fleet_testing.ts";
 import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import { MAX_CHATS } from "../../runs/serving/serving.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -183,6 +183,33 @@ Deno.test(
       assert.equal((await send(`/v1/runs/${model}/resume`, { method: "POST" })).status, 202);
       await fleet.until(run, "completed");
       await answer();
+    }),
+);
+
+Deno.test(
+  "a chat with a run that has trained and is not completed yet is answered when it is",
+  strict,
+  () =>
+    withServing(async ({ openai, live, folder, script }) => {
+      await script([{ prompt: "Hi", text: "Hello" }]);
+      const gate = `${folder}/gate`, saves = `${folder}/saves`;
+      const run = await live(gate, { saves });
+      await openGate(gate, 1);
+      await untilThere(`${saves}.waits`);
+      assert.equal(run.record.state, "running");
+      const child = run.child!, chat = child.chat.bind(child), refused = Promise.withResolvers<void>();
+      child.chat = async function* (...given) {
+        try {
+          yield* chat(...given);
+        } finally {
+          refused.resolve();
+        }
+      };
+      const asked = openai.chat.completions.create({ model: run.id, messages });
+      await refused.promise;
+      await Deno.writeTextFile(saves, "");
+      const { choices } = await asked;
+      assert.deepEqual([choices[0]!.message.content, run.record.state], ["Hello", "completed"]);
     }),
 );
 

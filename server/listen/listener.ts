@@ -47,7 +47,10 @@ export interface ListenerOptions {
 export interface Listener {
   host: string;
   port: number;
-  /** Waits for open requests, and resolves when everything is closed. */
+  /**
+   * Waits until open requests are answered, for at most `close_grace_ms`, and closes all connections. Those without an
+   * open request do not delay it. Resolves when everything is closed.
+   */
   close(): Promise<void>;
 }
 

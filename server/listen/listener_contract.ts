@@ -120,6 +120,17 @@ const TESTS: Readonly<Record<string, Test>> = {
     for (const hosts of seen) assert.ok(hosts.length !== 1, `${hosts} is not one host`);
   },
 
+  "a request behind one whose body nobody reads is answered": async (listen) => {
+    const handle = (_: Request, { target }: RequestContext) => Promise.resolve(new Response(`at ${target}.`));
+    await withHandler({ listen, handle }, async (address) => {
+      for (const method of ["GET", "POST", "DELETE"]) {
+        const first = `${method} /first HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc`;
+        const text = await sendRaw(address, `${first}POST /second HTTP/1.1\r\nHost: a\r\n${CLOSE}`);
+        assert.match(text, /at \/first\.[^]*at \/second\./, method);
+      }
+    });
+  },
+
   "HEAD answers with the length of what GET would send, and no body": async (listen) => {
     const handle = () =>
       Promise.resolve(new Response(null, { headers: { "content-length": "123", "x-a": "b" } }));
@@ -233,7 +244,59 @@ const TESTS: Readonly<Record<string, Test>> = {
     }
   },
 
-  "connections that never finish do not delay the end": async (listen) => {
+  "connections without an open request do not delay the end": async (listen) => {
+    const ok = () => Promise.resolve(new Response("ok")), clock = new ManualClock();
+    const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    await withHandler({ listen, handle: ok, clock }, async (address, _, listener) => {
+      using silent = await connect(address), half = await connect(address), kept = await connect(address);
+      await half.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost:"));
+      await kept.write(new TextEncoder().encode(request));
+      await reader(kept)("ok");
+      await listener.close();
+      for (const connection of [silent, half, kept]) {
+        assert.equal(await connection.read(new Uint8Array(1)).catch(() => null), null);
+      }
+    });
+  },
+
+  "once the last request is answered, other connections do not delay the end": async (listen) => {
+    const started = Promise.withResolvers<void>(), go = Promise.withResolvers<void>();
+    const handle = async () => {
+      started.resolve();
+      await go.promise;
+      return new Response("whole");
+    };
+    await withHandler({ listen, handle, clock: new ManualClock() }, async (address, _, listener) => {
+      using half = await connect(address);
+      await half.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost:"));
+      const text = sendRaw(address, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+      await started.promise;
+      const closed = listener.close();
+      go.resolve();
+      assert.match(await text, /^HTTP\/1\.1 200 [^]*connection: close\r\n[^]*whole\r\n0\r\n\r\n$/i);
+      await closed;
+    });
+  },
+
+  "a client that disconnects before its answers are sent does not delay the end": async (listen) => {
+    const left = Promise.withResolvers<void>(), asked = Promise.withResolvers<void>();
+    const handle = async ({ signal }: Request) => {
+      signal.addEventListener("abort", () => left.resolve());
+      asked.resolve();
+      await left.promise;
+      return new Response(null, { status: 204 });
+    };
+    await withHandler({ listen, handle, clock: new ManualClock() }, async (address, _, listener) => {
+      const client = await connect(address);
+      await client.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3)));
+      await asked.promise;
+      client.close();
+      await left.promise;
+      await listener.close();
+    });
+  },
+
+  "an open answer that never ends delays the end by the grace time and no longer": async (listen) => {
     const cancelled = Promise.withResolvers<void>();
     const body = () => new ReadableStream({ cancel: () => cancelled.resolve() });
     const handle = () => Promise.resolve(new Response(body()));

@@ -112,7 +112,7 @@ export async function sendResponse(
 ): Promise<void> {
   const headers = Object.fromEntries(response.headers);
   // The unread rest of a body would be taken for the next request.
-  if (hasBody(message) && !message.readableEnded) headers.connection = "close";
+  if (!message.complete) headers.connection = "close";
   outgoing.writeHead(response.status, headers);
   if (!response.body) return void outgoing.end();
   // The first event of a stream may come late, so send the headers now.

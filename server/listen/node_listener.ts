@@ -18,7 +18,10 @@ const PARSER_LIMITS = {
 
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 
-async function answer([message, outgoing]: Exchange, options: ListenerOptions): Promise<void> {
+async function answer(
+  [message, outgoing]: Exchange,
+  options: ListenerOptions & { isClosing: () => boolean },
+): Promise<void> {
   const { log, clock, limits: { body_pace, stall_ms } } = options;
   let trace_id: string | null = null;
   const encoding = message.headers["transfer-encoding"];
@@ -32,6 +35,7 @@ async function answer([message, outgoing]: Exchange, options: ListenerOptions): 
     const { request, context } = requestOf(message, { signal: disconnectSignal(message, outgoing), pace });
     const response = await options.handle(request, { ...context, span: spanOf(outgoing) });
     trace_id = response.headers.get("x-trace-id");
+    if (options.isClosing()) response.headers.set("connection", "close");
     await sendResponse(response, [message, outgoing], { clock, stall_ms });
   } catch (error) {
     const reason = error instanceof Error ? error.stack ?? error.message : String(error);
@@ -45,7 +49,16 @@ async function answer([message, outgoing]: Exchange, options: ListenerOptions): 
 export async function listenNode(options: ListenerOptions): Promise<Listener> {
   const { headers_ms, max_connections, close_grace_ms } = options.limits;
   const limits = { ...PARSER_LIMITS, headersTimeout: headers_ms };
-  const server = createServer(limits, (message, outgoing) => void answer([message, outgoing], options));
+  let open = 0, is_closing = false;
+  const isClosing = () => is_closing;
+  const end = () => {
+    if (--open === 0 && is_closing) server.closeAllConnections();
+  };
+  const server = createServer(limits, (message, outgoing) => {
+    open++;
+    outgoing.once("close", end);
+    void answer([message, outgoing], { ...options, isClosing });
+  });
   server.maxConnections = max_connections;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
@@ -56,8 +69,10 @@ export async function listenNode(options: ListenerOptions): Promise<Listener> {
     host: address,
     port,
     async close() {
+      is_closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeIdleConnections();
+      if (open === 0) server.closeAllConnections();
+      else server.closeIdleConnections();
       const timer = new AbortController();
       options.clock.sleep(close_grace_ms, timer.signal).then(() => server.closeAllConnections(), () => {});
       await closed;

@@ -205,6 +205,23 @@ Deno.test({
 });
 
 Deno.test({
+  name: "lines that end with a bare LF are refused with 400, and never reach the handler",
+  ...sanitize,
+  async fn() {
+    const handle = () => assert.fail("the request was handled");
+    await withHandler({ listen: listenNode, handle }, async (address) => {
+      for (
+        const text of [
+          "GET / HTTP/1.1\nHost: a\nConnection: close\n\n",
+          "GET / HTTP/1.1\r\nHost: a\nX-A: 1\r\nConnection: close\r\n\r\n",
+          "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\n",
+        ]
+      ) assert.match(await sendRaw(address, text), /^HTTP\/1\.1 400 [^]*\r\n\r\n$/, JSON.stringify(text));
+    });
+  },
+});
+
+Deno.test({
   name: "a connection above the limit is closed, and one less makes room",
   ...sanitize,
   async fn() {

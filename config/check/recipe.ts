@@ -108,14 +108,25 @@ const PARENT = ["fork_from", "run"];
 /**
  * The configuration of a fork: its parent's, with what a recipe of any fields changes.
  *
+ * The algorithm stays the parent's: where the changes name another one, which is refused later, its fields change nothing.
+ *
  * @param parent Empty when it is not known; without an algorithm the fields of recipes have no keys.
  */
 export function expandFork(parent: Record<string, unknown>, changes: RecipeChanges): ExpandedRequest {
-  const recipe = changes.recipe ?? valueAt(parent, ["run", "algorithm"]) as AlgorithmName | undefined;
-  const expanded = changeTree(structuredClone(parent), { ...changes, recipe });
+  const own = valueAt(parent, ["run", "algorithm"]) as AlgorithmName | undefined;
+  const recipe = own ?? changes.recipe, is_other = changes.recipe !== undefined && changes.recipe !== recipe;
+  const kept = is_other ? withoutAlgorithm(changes) : changes;
+  const expanded = changeTree(structuredClone(parent), { ...kept, recipe });
   const sets = (path: Path) =>
     expanded.sets(path) && (changes.recipe !== undefined || path.join(".") !== "run.algorithm");
   return { ...expanded, sets, placeOf: (path) => sets(path) ? expanded.placeOf(path) : PARENT };
+}
+
+/** The changes without the fields that depend on the algorithm. */
+function withoutAlgorithm(changes: RecipeChanges): RecipeChanges {
+  const fields = Object.entries(changes).filter(([field]) => !DATA_FIELDS.has(field as never));
+  const { objective: _, ...rest } = Object.fromEntries(fields) as RecipeChanges;
+  return rest;
 }
 
 /** Whether a dotted key nests deeper than JSON may; the work with a key grows with its parts. */

@@ -39,7 +39,11 @@ export interface ConfigRequest extends ExpandedRequest, TomlTree {
   name: string | null;
   fork_from: { run: string; checkpoint?: string | undefined } | null;
   /** Null for a complete configuration. */
-  recipe: { allow: readonly Degradation[]; limits: { vram?: unknown; ram?: unknown } } | null;
+  recipe: {
+    algorithm: string | undefined;
+    allow: readonly Degradation[];
+    limits: { vram?: unknown; ram?: unknown };
+  } | null;
   /** Fields that hold what only the operator declares, in place of an id: the place, and the key that it stands for. */
   forms: { place: Path; key: Path }[];
   /** Media type and text of the body: equal for equal requests. It is made on demand, because a body may be large. */
@@ -63,10 +67,11 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
   const { name = null, fork_from = null, config } = body,
     source = () => `application/json\n${JSON.stringify(value)}`;
   const head = { name, fork_from, source, floats: new Set<string>() };
-  if (config !== undefined) {
-    const tree = config, both = besideConfig(body, wrong);
-    const request = { ...head, ...written(tree, (path) => ["config", ...path]), recipe: null };
-    return { request, errors: [...form.errors, ...both, ...formProblems(request, {})] };
+  if (config !== undefined || wrong.has("config")) {
+    const both = besideConfig(body, wrong);
+    const request = { ...head, ...written(config ?? {}, (path) => ["config", ...path]), recipe: null };
+    const own = config === undefined ? [] : formProblems(request, {});
+    return { request, errors: [...form.errors, ...both, ...own] };
   }
   const is_fork = valueAt(value, ["fork_from"]) !== undefined;
   const parent = fork_from && parentKeys(fork_from.run);
@@ -78,11 +83,15 @@ export function readJsonRequest(value: unknown, parentKeys: ParentKeys): ReadReq
     : expandRecipe(changes as Recipe);
   const { allow = [], limits = {} } = body;
   const forms = [...formsOf(body), ...hiddenForms(body, expanded)];
-  const request = { ...head, ...expanded, recipe: { allow, limits }, forms };
-  // The keys that a wrong field sets are not known.
-  const unknown = [...wrong].flatMap(keysOfField);
+  const request = { ...head, ...expanded, recipe: { algorithm: changes.recipe, allow, limits }, forms };
+  // The keys that a wrong or missing field sets are not known.
+  const missing = expanded.findings.filter(({ code }) => code === "missing_field").map(({ path }) => path[0]);
+  const unknown = [...wrong, ...missing].flatMap((field) => keysOfField(String(field)));
   const rest = !isJsonObject(value) ? [] : formProblems(request, { is_partial: !is_complete, unknown })
-    .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer));
+    .filter(({ pointer }) => !form.errors.some((error) => error.pointer === pointer))
+    .filter(({ pointer, code }, i, all) =>
+      all.findIndex((error) => error.pointer === pointer && error.code === code) === i
+    );
   return { request, errors: [...form.errors, ...rest] };
 }
 

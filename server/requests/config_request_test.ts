@@ -28,6 +28,25 @@ Deno.test("a body that is no object has no other problem", () => {
   }
 });
 
+Deno.test("a configuration that is no object has no other problem", () => {
+  for (const config of [5, [], "x", null]) {
+    const { errors } = readJsonRequest({ config }, () => null);
+    assert.deepEqual(errors.map(({ pointer }) => pointer), ["/config"]);
+  }
+});
+
+Deno.test("data that a recipe lacks is named once", () => {
+  const lacking = {
+    sft: ["/data missing_field"],
+    preference: ["/data missing_field"],
+    agent_grpo: ["/scenarios missing_field", "/objective invalid_value"],
+  };
+  for (const [recipe, expected] of Object.entries(lacking)) {
+    const { errors } = readJsonRequest({ recipe, model: "/m.gguf" }, () => null);
+    assert.deepEqual(errors.map(({ pointer, code }) => `${pointer} ${code}`), expected);
+  }
+});
+
 Deno.test("a TOML body is read up to a length", () => {
   const line = "[training]\nlr = 1e-4\n";
   const text = (length: number) => line + "#".repeat(length - line.length);

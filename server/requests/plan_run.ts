@@ -2,11 +2,13 @@
 
 import { basename, extname, relative } from "node:path";
 import { stringify } from "smol-toml";
-import { DATA_KEYS } from "../../config/algorithms.ts";
+import { algorithmKeys, DATA_KEYS } from "../../config/algorithms.ts";
 import { type AppliedCatalogue, applyCatalogue } from "../../config/check/catalogue.ts";
 import { checkTree } from "../../config/check/check_tree.ts";
 import type { Finding } from "../../config/check/issues.ts";
 import { operatorsKeys, pathKeys, withoutCatalogue, withoutPaths } from "../../config/check/request_keys.ts";
+import { checkpointUpdate } from "../../runs/directory/checkpoint.ts";
+import type { Plan } from "../../runs/plan/plan.ts";
 import { isDatasetId } from "../../runs/datasets/dataset_store.ts";
 import { setKey, type Table, valueAt } from "../../config/text/toml_tree.ts";
 import { assert, type ErrorCode, ServiceError } from "../../core/errors.ts";
@@ -60,7 +62,7 @@ export async function planRunRequest(
   const asked = await jobRequest(config, context), planned = await plan(asked, context);
   if (refused) throw refused;
   assert(planned !== null, "a request without a refusal is planned");
-  if (fork) refuseFork(fork, { forbidden: planned.forbidden, request });
+  if (fork) refuseFork(fork, { forbidden: planned.forbidden, request, planned: planned.plan });
   const shown = publicPlan(planned.plan, { written: request.tree });
   const sources = fork
     ? forkSources(shown.sources, { parent: fork.parent.sources, sets: request.sets })
@@ -296,23 +298,38 @@ function shown(message: string, files: readonly NamedFile[]): string {
   return files.reduce((text, { real, written }) => text.replaceAll(real, written), message);
 }
 
-/** Refuses a fork when its parent's state does not allow one, or when it changes fixed keys. @throws {Problem} `conflict`. */
+/**
+ * Refuses a fork when its parent's state does not allow one, when it changes fixed keys, or when it sets a number of
+ * updates that its checkpoint has already. @throws {Problem} `conflict`.
+ */
 function refuseFork(
   { parent, refusal: state }: Fork,
-  { forbidden, request }: { forbidden: readonly string[] | null; request: ConfigRequest },
+  { forbidden, request, planned }: {
+    forbidden: readonly string[] | null;
+    request: ConfigRequest;
+    planned: Plan;
+  },
 ): void {
   const entry = (pointer: string, message: string): ProblemError => ({ pointer, code: "conflict", message });
-  const changes = (forbidden ?? []).map((key) => ({
-    ...problemEntry({ path: key.split("."), code: "invalid_value", message: changeText(key) }, request),
-    code: "conflict" as const,
-  }));
+  const at = (key: string, message: string): ProblemError => ({
+    ...problemEntry({ path: key.split("."), code: "invalid_value", message }, request),
+    code: "conflict",
+  });
+  const changes = (forbidden ?? []).map((key) => at(key, changeText(key)));
+  const { algorithm } = parent.config.run, { updates_key } = algorithmKeys(algorithm);
+  const asked = request.recipe?.algorithm ?? algorithm,
+    updates = valueAt(planned.config, updates_key.split("."));
+  const done = parent.checkpoint === "" ? 0 : checkpointUpdate(parent.checkpoint);
+  const is_short = typeof updates === "number" && updates <= done && request.sets(updates_key.split("."));
   const damaged = forbidden === null
     ? [entry("/fork_from/run", `cannot be forked: its checkpoint ${parent.checkpoint} is damaged`)]
     : [];
   const refused = problemOf("conflict", [
     ...(state === null ? [] : [entry("", state)]),
     ...damaged,
+    ...(asked === algorithm ? [] : [entry("/recipe", changeText("run.algorithm"))]),
     ...changes,
+    ...(is_short ? [at(updates_key, `must be above ${done}, the updates of its checkpoint`)] : []),
   ]);
   if (refused) throw refused;
 }

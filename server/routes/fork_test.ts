@@ -109,6 +109,15 @@ Deno.test(
       const shorter = { ...config, training: { updates: 5 } };
       await conflict({ config: { ...shorter, lora: { rank: 4 } } }, "/config/lora/rank");
       assert.equal((await send("/v1/plan", postJson({ fork_from, config: shorter }))).status, 200);
+      // Another algorithm, with or without its fields.
+      await conflict({ recipe: "agent_grpo" }, "/recipe");
+      await conflict({ recipe: "preference", model: files.model, data: files.traces }, "/recipe");
+      // The checkpoint has 2 updates.
+      for (const updates of [1, 2]) {
+        await conflict({ budget: { updates } }, "/budget/updates");
+        await conflict({ params: { "training.updates": updates } }, "/params/training.updates");
+      }
+      await conflict({ config: { ...config, training: { updates: 2 } } }, "/config/training/updates");
       // The same path with other contents is another training.
       await Deno.writeTextFile(files.traces, (await Deno.readTextFile(files.traces)).trimEnd());
       await conflict({ budget: { updates: 5 } }, "/fork_from/run");

@@ -11,6 +11,7 @@ import type { RunEvent } from "../record/event.ts";
 import { setLearningRate } from "./commands.ts";
 import { loggedEvents, openGate, TestFleet, withFleet } from "./fleet_testing.ts";
 import type { ManagedRun } from "./managed_run.ts";
+import { kill } from "./run_ends.ts";
 import type { RunLifecycle } from "./run_lifecycle.ts";
 
 const strict = { sanitizeOps: true, sanitizeResources: true };
@@ -265,6 +266,21 @@ Deno.test(
     });
   },
 );
+
+Deno.test("a second cancel is accepted while the first one kills the process, and not after another end", async () => {
+  const killed = { at: "now", checkpoint: false } as const;
+  for (const ends of ["cancelled", "failed"] as const) {
+    const run = {
+      ...{ record: { state: "starting" }, killed_for: null, change: () => Promise.resolve() },
+      child: { kill: () => void (run.record.state = ends) },
+    };
+    const cancel = () => kill(run as unknown as ManagedRun, killed);
+    const first = cancel(), second = cancel();
+    assert.equal(await first, "now");
+    if (ends === "cancelled") assert.equal(await second, "now");
+    else await assert.rejects(second, /Cannot cancel the run: the run is failed/);
+  }
+});
 
 Deno.test("a run that seems to start and is ending refuses a learning rate", async () => {
   const ending = new ServiceError("conflict", "Cannot set_lr: the run is ending", { is_ending: true });

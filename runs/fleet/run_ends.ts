@@ -34,12 +34,17 @@ export async function untilStartedOrEnded(
   else if (!run.child) await run.exclusively(() => Promise.resolve());
 }
 
-/** Kills the process of a run that is to be cancelled. @throws {ServiceError} `conflict` when it has just ended. */
+/**
+ * Kills the process of a run that is to be cancelled, which another cancel may be doing already.
+ *
+ * @throws {ServiceError} `conflict` when it has just ended by itself.
+ */
 export async function kill(run: ManagedRun, { at, checkpoint }: CancelArguments): Promise<"now"> {
-  const killed_for = run.killed_for ??= { at, checkpoint };
+  const is_again = run.killed_for !== null, killed_for = run.killed_for ??= { at, checkpoint };
   // A server that starts after a crash of this one reads it. The process is killed even when the disk is full.
   await run.change({ killed_for }).catch(() => {});
   const { child, record: { state } } = run;
+  if (is_again && state === "cancelled") return "now";
   if (!child || !isLive(state)) {
     throw new ServiceError("conflict", `Cannot cancel the run: the run is ${state}`);
   }

@@ -1792,6 +1792,9 @@ export interface Operations {
           status: "ok";
         };
       };
+      401: {
+        "text/plain": string;
+      };
     };
     problems: never;
   };
@@ -2930,6 +2933,9 @@ export interface Operations {
     answers: {
       200: {
         "text/html": string;
+      };
+      401: {
+        "text/plain": string;
       };
       404: {
         "text/plain": string;

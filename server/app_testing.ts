@@ -127,7 +127,10 @@ export function assertDeclared(
     assert.equal(sent.headers["content-type"], "application/problem+json");
     assertDeclaredProblem(route, sent.json, { status: sent.status, type_base });
     if (route) assertDeclaredHeaders(route, sent, type_base);
-  } else assert.equal(sent.headers["content-type"], "text/plain; charset=utf-8");
+  } else {
+    assert.equal(sent.headers["content-type"], "text/plain; charset=utf-8");
+    if (route) assertDeclaredAnswer(route, sent);
+  }
 }
 
 /** A test's request besides the target. */

@@ -2,8 +2,6 @@
 
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { isApi } from "../server/routing/route.ts";
-import { ROUTES } from "../server/route_table.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -33,11 +31,5 @@ Deno.test("@redocly/cli finds no fault in the stored OpenAPI document", async ()
   assert.ok(text.startsWith("{"), decoder.decode(stderr));
   const { problems }: { problems: Finding[] } = JSON.parse(text);
   const found = problems.map(({ ruleId, location }) => `${ruleId} ${location[0]!.pointer}`);
-  const at = ({ method, path }: { method: string; path: string }) =>
-    `#/paths/${path.replaceAll("/", "~1")}/${method.toLowerCase()}/responses`;
-  // A page outside of the API may have no way to fail.
-  const cannotFail = ({ path, answers }: typeof ROUTES[number]) =>
-    !isApi(path) && !Object.keys(answers).some((status) => status.startsWith("4"));
-  const expected = ROUTES.filter(cannotFail).map((route) => `operation-4xx-response ${at(route)}`);
-  assert.deepEqual(found.sort(), expected.sort());
+  assert.deepEqual(found, []);
 });

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { VERSION } from "../../core/version.ts";
-import { json, type Route, route } from "../routing/route.ts";
+import { FOREIGN_HOST, json, type Route, route } from "../routing/route.ts";
 
 /** Outside the API, for probes without a token. */
 const healthz = route({
@@ -15,6 +15,7 @@ const healthz = route({
       description: "The server answers.",
       content: { "application/json": z.strictObject({ status: z.literal("ok") }) },
     },
+    401: FOREIGN_HOST,
   },
   handler: () => json(200, { status: "ok" }),
 });

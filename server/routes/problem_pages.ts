@@ -4,7 +4,7 @@ import { z } from "zod";
 import { escapeHtml, htmlPage } from "../http/html.ts";
 import { CODE_HELP, isProblemType, PROBLEM_TYPES, type ProblemType } from "../http/problem_types.ts";
 import { notFound } from "../http/problems.ts";
-import { raw, type Route, route } from "../routing/route.ts";
+import { FOREIGN_HOST, raw, type Route, route } from "../routing/route.ts";
 
 function problemPage(kind: ProblemType): string {
   const { status, title, when, action, codes } = PROBLEM_TYPES[kind];
@@ -32,6 +32,7 @@ const getProblemPage = route({
       content: { "text/html": z.string() },
       headers: { "Content-Security-Policy": "The same for every HTML answer." },
     },
+    401: FOREIGN_HOST,
     404: { description: "There is no such type.", content: { "text/plain": z.string() } },
   },
   find({ kind }) {

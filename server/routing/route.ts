@@ -1,6 +1,6 @@
 /** The declaration of a route. Routing, OpenAPI, input checks and tests read only this. */
 
-import type { z } from "zod";
+import { z } from "zod";
 import type { DeclaredProblems, ProblemError } from "../http/problems.ts";
 import type { Services } from "./services.ts";
 
@@ -246,6 +246,12 @@ export function raw<const S extends number, const T extends string>(
 export function empty<const S extends number>(status: S) {
   return { status } as const;
 }
+
+/** The refusal of a route outside the API. */
+export const FOREIGN_HOST: AnswerSpec = {
+  description: "The Host or Origin is not allowed.",
+  content: { "text/plain": z.string() },
+};
 
 /** Whether a path belongs to the API; other paths need no token and answer in plain text. */
 export function isApi(path: string): boolean {

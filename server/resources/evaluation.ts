@@ -70,22 +70,28 @@ export function rowLosses(
   });
 }
 
-/** Only fields of the API, because an event has more. */
-export function evaluationOf(event: EvaluationEvent): Evaluation {
-  const { n, update, time, pass_rate, reward_mean, loss, perplexity, values, rows, failed, failure } = event;
+/** The measurements that an event and an answer have in common; only fields of the API. */
+export function measurements(
+  { pass_rate, reward_mean, loss, perplexity, values, rows, failed, failure, scenarios }: Pick<
+    EvaluationEvent,
+    | "pass_rate"
+    | "reward_mean"
+    | "loss"
+    | "perplexity"
+    | "values"
+    | "rows"
+    | "failed"
+    | "failure"
+    | "scenarios"
+  >,
+) {
   return {
-    n,
-    update,
-    time,
-    pass_rate,
-    reward_mean,
-    loss,
-    perplexity,
-    values: finiteMetrics(values ?? {}),
-    rows,
-    failed: failed as Record<string, number>,
-    failure,
-    scenarios: event.scenarios,
-    row_losses: rowLosses(event.by_row ?? {}),
+    ...{ pass_rate, reward_mean, loss, perplexity, values: finiteMetrics(values ?? {}), rows },
+    ...{ failed: failed as Record<string, number>, failure, scenarios },
   };
+}
+
+export function evaluationOf(event: EvaluationEvent): Evaluation {
+  const { n, update, time, by_row = {} } = event;
+  return { n, update, time, ...measurements(event), row_losses: rowLosses(by_row) };
 }

@@ -17,8 +17,7 @@ import type { ManagedRun } from "../../runs/fleet/managed_run.ts";
 import type { LiveRequestBody } from "../../runs/fleet/run_child.ts";
 import { invalidRequest, notFound, Problem } from "../http/problems.ts";
 import type { Services } from "../routing/services.ts";
-import { finiteMetrics } from "../../runs/record/finite_metrics.ts";
-import { evaluationResourceSchema, rowLosses } from "./evaluation.ts";
+import { evaluationResourceSchema, measurements, rowLosses } from "./evaluation.ts";
 import { askFleet, fleetOf } from "./fleet_problems.ts";
 import { memoryProblem } from "./memory_problem.ts";
 
@@ -112,21 +111,9 @@ export function evaluationResult(
   result: EvaluationResult,
   checkpoint: string | null,
 ): z.input<typeof evaluationResultSchema> {
-  const { pass_rate, reward_mean, loss, perplexity, values, rows, failed, failure, scenarios } = result;
   return {
-    ...{
-      checkpoint,
-      pass_rate,
-      reward_mean,
-      loss,
-      perplexity,
-      values: finiteMetrics(values ?? {}),
-      rows,
-      failure,
-      scenarios,
-    },
-    failed: failed as Record<string, number>,
-    row_losses: rows === null ? [] : rowLosses(result.by_example),
+    ...{ checkpoint, ...measurements(result) },
+    row_losses: result.rows === null ? [] : rowLosses(result.by_example),
     deterministic: result.deterministic,
   };
 }

@@ -122,19 +122,25 @@ export function conflict(detail: string, pointer = ""): Problem {
   return new Problem("conflict", detail, { errors: [{ pointer, code: "conflict", message: detail }] });
 }
 
+/** A message behind its place: most go on from it, and a sentence of its own follows a colon. */
+function atPlace({ pointer, message }: ProblemError, none = ""): string {
+  const place = pointer || none;
+  if (place === "") return message;
+  return /^\p{Lu}/u.test(message) ? `${place}: ${message}` : `${place} ${message}`;
+}
+
 /** A refusal of the request's contents, with all problems up to {@link MAX_LISTED_PROBLEMS}. */
 export function invalidRequest(errors: readonly ProblemError[]): Problem {
   const [first] = errors;
-  const place = first?.pointer ? `${first.pointer} ` : "";
   const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
-  const detail = `The request is not valid: ${place}${first?.message ?? "it cannot be read"}${more}`;
+  const detail = `The request is not valid: ${first ? atPlace(first) : "it cannot be read"}${more}`;
   return new Problem("invalid-request", detail, { errors });
 }
 
 /** A problem of one type with all entries of a request; its detail is the first of them. */
 export function requestProblem(type: ProblemType, errors: readonly ProblemError[]): Problem {
   const [first] = errors, more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
-  return new Problem(type, `${first!.pointer || "The request"} ${first!.message}${more}`, { errors });
+  return new Problem(type, `${atPlace(first!, "The request")}${more}`, { errors });
 }
 
 /** The problem of an operating failure, for the client whose request caused it. */

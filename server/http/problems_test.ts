@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { MAX_LISTED_PROBLEMS } from "../../config/text/problems.ts";
 import { ServiceError } from "../../core/errors.ts";
-import { invalidRequest, Problem, problemAt, problemDocument, type ProblemError } from "./problems.ts";
+import {
+  invalidRequest,
+  Problem,
+  problemAt,
+  problemDocument,
+  type ProblemError,
+  requestProblem,
+} from "./problems.ts";
 import { PROBLEM_TYPES } from "./problem_types.ts";
 
 Deno.test("types have the statuses of the specification", () => {
@@ -53,4 +60,16 @@ Deno.test("a list of errors has a limit", () => {
     Array.from({ length: count }, (): ProblemError => ({ pointer: "", code: "invalid_value", message: "x" }));
   assert.equal(invalidRequest(errors(MAX_LISTED_PROBLEMS)).errors.length, MAX_LISTED_PROBLEMS);
   assert.equal(invalidRequest(errors(MAX_LISTED_PROBLEMS + 1)).errors.length, MAX_LISTED_PROBLEMS);
+});
+
+Deno.test("a detail puts a sentence behind its place and a colon, and anything else right behind it", () => {
+  const details = (message: string) => {
+    const errors = [{ pointer: "/data", code: "invalid_value" as const, message }];
+    return [invalidRequest(errors).message, requestProblem("conflict", errors).message];
+  };
+  assert.deepEqual(details("There is no such dataset"), [
+    "The request is not valid: /data: There is no such dataset",
+    "/data: There is no such dataset",
+  ]);
+  assert.deepEqual(details("is missing"), ["The request is not valid: /data is missing", "/data is missing"]);
 });

@@ -231,15 +231,22 @@ function problemsOf({ code, message, details }: ErrorRecord, key: string): PlanR
   }));
 }
 
+/** What the degradations of the result do, for one who is to allow them. */
+const DEGRADATION_EFFECTS: Record<Degradation, string> = {
+  truncate_context: "cuts or leaves out what is longer than training.ctx",
+  exceed_train_context: "trains at positions that the model has not learned, where its answers may be worse",
+};
+
 /** The refusal of a recipe that needs degradations which it does not allow. */
 function missingPermission(
   { training }: ResolvedConfig,
   { parts, data, allow }: { parts: ModelParts; data: AlgorithmData; allow: readonly Degradation[] },
 ): PlanRefusal | null {
   const problems: PlanRefusal["problems"] = [];
-  const ask = (degradation: Degradation, message: string) => {
+  const ask = (degradation: Degradation, why: string) => {
     if (allow.includes(degradation)) return;
-    problems.push({ key: "allow", code: "invalid_value", message: `needs "${degradation}": ${message}` });
+    const message = `needs "${degradation}", which ${DEGRADATION_EFFECTS[degradation]}: ${why}`;
+    problems.push({ key: "allow", code: "invalid_value", message });
   };
   if (training.ctx > parts.context_length) {
     ask(

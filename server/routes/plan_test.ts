@@ -195,6 +195,8 @@ Deno.test("classes of problems come in the contract's order, each with all of it
     delete recipe.params["agent.updates"];
     recipe.params["training.ctx"] = 4096;
     await expect(422, "invalid-request", "/allow needs_opt_in");
+    const { json: { detail } } = await send("/v1/plan", post(recipe));
+    assert.match(detail, /"exceed_train_context", which trains at positions that the model has not learned/);
     recipe.allow = ["exceed_train_context"];
     await expect(422, "insufficient-memory", "/params/training.ctx out_of_range");
     recipe.limits = { vram: "4GiB" };

@@ -215,6 +215,8 @@ class ContainerEnvironment implements Environment {
   #closed_folders: Awaited<ReturnType<typeof openFolders>> = [];
   #kept: KeptFiles | null = null;
   #closed = false;
+  /** Whether one of its containers had ended when it was given back or graded. */
+  #is_lost = false;
   readonly #env: ScenarioEnv;
   readonly #toolset: Toolset;
 
@@ -268,12 +270,18 @@ class ContainerEnvironment implements Environment {
     signal.throwIfAborted();
     const container = await this.#own(signal);
     try {
-      return await this.#toolset.run({ call, sandbox: this.#sandbox(container), signal });
+      const answer = await this.#toolset.run({ call, sandbox: this.#sandbox(container), signal });
+      return this.#hasEnded(container) ? { ...answer, sandbox_lost: true } : answer;
     } catch (error) {
       signal.throwIfAborted();
-      if (container.is_usable || this.attempt.pool.is_closed) throw error;
-      return { result: LOST_RESULT, reward: null, done: true };
+      if (!this.#hasEnded(container)) throw error;
+      return { result: LOST_RESULT, reward: null, done: true, sandbox_lost: true };
     }
+  }
+
+  /** Whether a container has ended of which the attempt is not done. */
+  #hasEnded(container: RunningContainer): boolean {
+    return !container.is_usable && !this.attempt.pool.is_closed;
   }
 
   /** The attempt's container; after a verification another one with its workspace. */
@@ -316,9 +324,11 @@ class ContainerEnvironment implements Environment {
     return container;
   }
 
-  grade(signal: AbortSignal): Promise<EnvironmentGrade> {
+  async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
     const { scenario, untouched } = this.attempt;
-    return gradeByVerification(scenario, this, { untouched, signal });
+    const grade = await gradeByVerification(scenario, this, { untouched, signal });
+    if (this.#current) this.#seeEnd(this.#current.container);
+    return this.#is_lost ? { ...grade, sandbox_lost: true } : grade;
   }
 
   async verify(signal: AbortSignal): Promise<Verified> {
@@ -334,9 +344,16 @@ class ContainerEnvironment implements Environment {
     return this.#sandbox(container).run({ argv, own_home: true }, signal);
   }
 
+  #seeEnd(container: RunningContainer): void {
+    this.#is_lost ||= this.#hasEnded(container);
+  }
+
   /** Gives back the container. */
   release(): void {
-    if (this.#current) this.attempt.pool.release(this.#current.container);
+    if (!this.#current) return;
+    const { container } = this.#current;
+    this.#seeEnd(container);
+    this.attempt.pool.release(container);
     this.#current = null;
   }
 
@@ -347,7 +364,7 @@ class ContainerEnvironment implements Environment {
     const container = this.#current?.container ?? await this.#copy(signal, true);
     const result = await this.#graded(container, summary, signal).catch((error) => {
       signal.throwIfAborted();
-      if (container.is_usable || this.attempt.pool.is_closed) throw error;
+      if (!this.#hasEnded(container)) throw error;
       return null;
     });
     signal.throwIfAborted();

@@ -73,9 +73,12 @@ Deno.test({
     equal((await call("true")).result, "exited 0 ");
     const [name] = await containersOf(options.owners_folder), { program } = labEngine();
     await askEngine(program, ["kill", name!]);
-    deepEqual(await call("echo gone"), { result: LOST_RESULT, reward: null, done: true });
-    const { reward, failure } = await environment.grade(signal);
-    deepEqual([reward, failure], [0, undefined]);
+    deepEqual(await call("echo gone"), { result: LOST_RESULT, reward: null, done: true, sandbox_lost: true });
+    const { reward, failure, sandbox_lost } = await environment.grade(signal);
+    deepEqual([reward, failure, sandbox_lost], [0, undefined, true]);
+    const honest = await factory.open(scenarioWith(env), { seed: 1, signal });
+    deepEqual((await honest.grade(signal)).sandbox_lost, undefined);
+    await honest.close();
     const judged = await factory.open(scenarioWith({ summary: ["true"] }), { seed: 1, signal });
     await askEngine(program, ["kill", (await containersOf(options.owners_folder)).at(-1)!]);
     equal(await judged.state(signal), LOST_STATE);

@@ -14,6 +14,8 @@ export interface EnvironmentGrade {
   timed_out: boolean;
   /** For a verification by a command. */
   verification?: VerificationRecord;
+  /** A sandbox of the attempt has ended before its end. Absent: none has. */
+  sandbox_lost?: true;
 }
 
 /** The environment of one attempt. */

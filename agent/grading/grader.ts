@@ -25,6 +25,8 @@ export interface Inspection<Evidence = unknown> {
   timed_out?: boolean;
   /** For a verification by a command. */
   verification?: VerificationRecord;
+  /** A sandbox of the attempt has ended before its end. Absent: none has. */
+  sandbox_lost?: true;
 }
 
 /** A group whose rollouts have ended. */

@@ -98,6 +98,7 @@ class Episode {
       malformed_calls: 0,
       fragments: this.#recorder.fragments,
       deterministic: true,
+      sandbox_lost: false,
       timings: { queue_ms, acquire_ms: 0, generate_ms: 0, tools_ms: 0, reward_ms: 0, rollout_ms: 0 },
     };
   }
@@ -295,6 +296,7 @@ class Episode {
       signal: this.#abort.signal,
     });
     turn.calls = answered.calls;
+    trajectory.sandbox_lost ||= answered.sandbox_lost;
     turn.reward = answered.calls.reduce((sum, call) => sum + (call.reward ?? 0), 0);
     turn.tools_ms = rollout.clock.monotonic_ms() - started;
     trajectory.timings.tools_ms += turn.tools_ms;
@@ -359,12 +361,13 @@ class Episode {
     const { scenario, rollout: { clock, signal, graders } } = this.options;
     const trajectory = this.#trajectory, started = clock.monotonic_ms();
     try {
-      const { evidence, failure, timed_out, verification = null } = await boundary(
+      const { evidence, failure, timed_out, verification = null, sandbox_lost = false } = await boundary(
         { name: "environment", clock, signal, timeout_ms: null },
         (inner) => inspectAttempt({ scenario, trajectory, environment }, graders, inner),
       );
       if (timed_out) trajectory.deterministic = false;
       trajectory.verification = verification;
+      trajectory.sandbox_lost ||= sandbox_lost;
       if (failure !== undefined) {
         trajectory.failure = { boundary: "environment", message: failure };
         return "environment_failed";

@@ -265,6 +265,22 @@ Deno.test("a trajectory records how its verification ended", async () => {
   equal((await episode([callText("end")])).verification, null);
 });
 
+Deno.test("a trajectory records that its sandbox has ended, as a call or the grade says, and is graded", async () => {
+  const lost = { sandbox_lost: true as const }, environment = testEnvironments(), open = environment.open;
+  environment.open = async (...args) => ({
+    ...await open(...args),
+    call: () => Promise.resolve({ result: "gone", reward: null, done: true, ...lost }),
+  });
+  const called = await episode([callText("say", { text: "hi" })], { environment });
+  deepEqual([called.sandbox_lost, called.status, called.terminal_reward], [true, "kept", 0]);
+  environment.open = async (...args) => ({
+    ...await open(...args),
+    grade: () => Promise.resolve({ reward: 0, timed_out: false, ...lost }),
+  });
+  equal((await episode([callText("end")], { environment })).sandbox_lost, true);
+  equal((await episode([callText("end")])).sandbox_lost, false);
+});
+
 Deno.test("an environment that does not close is abandoned after CLOSE_TIMEOUT_MS", async () => {
   const engine = new ScriptedEngine({ script: () => turnTokens(callText("end")) });
   const environment = testEnvironments(), open = environment.open;

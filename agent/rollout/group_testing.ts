@@ -61,6 +61,7 @@ export function testMember(member: number, options: TestMember = {}): Trajectory
     malformed_calls: 0,
     fragments: recorder.fragments,
     deterministic: true,
+    sandbox_lost: false,
     timings: { queue_ms: 0, acquire_ms: 0, generate_ms: 0, tools_ms: 0, reward_ms: 0, rollout_ms: 0 },
   };
 }

@@ -182,6 +182,7 @@ class HostedAttempt {
       ...{ turns: [], step_rewards: [], terminal_reward: null, verification: null, total_reward: null },
       ...{ turn_advantages: [], advantage: null, assessment: null, malformed_calls: 0, fragments: [] },
       deterministic: false,
+      sandbox_lost: false,
       timings: { queue_ms: 0, acquire_ms: 0, generate_ms: 0, tools_ms: 0, reward_ms: 0, rollout_ms: 0 },
     };
   }
@@ -266,6 +267,7 @@ class HostedAttempt {
       call_timeout_ms: all.options.environment.call_timeout_ms,
       signal,
     });
+    trajectory.sandbox_lost ||= answered.sandbox_lost;
     const { calls, broken } = answered, reward = calls.reduce((sum, call) => sum + (call.reward ?? 0), 0);
     const text = content + answer.tool_calls.map((call) => JSON.stringify(call.function)).join("");
     trajectory.turns.push({
@@ -305,11 +307,12 @@ class HostedAttempt {
   async #inspect(environment: Environment, graders: readonly Grader[]): Promise<void> {
     const { trajectory } = this, { scenario, all: { options: { clock, signal } } } = this.attempt;
     try {
-      const { evidence, failure, verification = null } = await boundary(
+      const { evidence, failure, verification = null, sandbox_lost = false } = await boundary(
         { name: "environment", clock, signal, timeout_ms: null },
         (inner) => inspectAttempt({ scenario, trajectory, environment }, graders, inner),
       );
       trajectory.verification = verification;
+      trajectory.sandbox_lost ||= sandbox_lost;
       this.evidence = evidence;
       if (failure === undefined) return;
       trajectory.failure = { boundary: "environment", message: failure };

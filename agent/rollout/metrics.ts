@@ -19,7 +19,8 @@ type RolloutMetrics = Record<string, number>;
  * Metrics of finished groups. A metric without data is left out.
  *
  * Over all started trajectories: `agent/truncated_fraction` (hit a limit), `agent/failed_fraction` (tool or environment
- * failed), `env/verify_failed_fraction` (of these: the verification failed), `failure/<attribution>_fraction` (share
+ * failed), `env/verify_failed_fraction` (of these: the verification failed), `env/lost_sandbox_fraction` (a sandbox
+ * ended before its attempt or verification; such attempts are graded), `failure/<attribution>_fraction` (share
  * of each cause of a failure), `stop/<reason>` (share of each reason),
  * `agent/turns_mean`, `agent/tokens_mean` (the model's own tokens), `env/acquire_ms_mean`, `time/queue_seconds` (mean
  * wait for a slot), `time/generate_seconds`, `time/tools_seconds` and `time/reward_seconds` (sums of what all turns of
@@ -77,6 +78,7 @@ function trajectoryMetrics(all: readonly Trajectory[]): NullableMetrics {
       return malformed === null ? null : 1 - malformed;
     }),
     "env/verify_failed_fraction": share((trajectory) => brokenBy(trajectory) === "verify_failed"),
+    "env/lost_sandbox_fraction": share(({ sandbox_lost }) => sandbox_lost),
     "env/acquire_ms_mean": mean(all.map(({ timings }) => timings.acquire_ms)),
     "env/exec_ms_mean": meanOf(all, ({ turns }) => {
       return mean(turns.flatMap(({ calls }) => calls.filter(wasExecuted).map(({ exec_ms }) => exec_ms)));

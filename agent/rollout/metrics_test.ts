@@ -36,6 +36,7 @@ function update() {
     { stop_reason: "environment_failed", step_rewards: [] },
   ]);
   const [a, b, c, d] = first.members;
+  b!.sandbox_lost = true;
   giveCalls(a!, [[["ok", 10]], [["ok", 30]]]);
   giveCalls(b!, [[]]);
   giveCalls(c!, [[["malformed", 0], ["ok", 100]], [["malformed", 0]], [["malformed", 0]], [["skipped", 0]]]);
@@ -82,6 +83,7 @@ Deno.test("every metric of an update equals its hand-computed value", () => {
     "failure/judge_fraction": 0,
     "failure/infrastructure_fraction": 0,
     "env/verify_failed_fraction": 0,
+    "env/lost_sandbox_fraction": 1 / 8,
     "env/acquire_ms_mean": 400 / 8,
     // Means of 10 and 30, and of 100: not of 10, 30 and 100.
     "env/exec_ms_mean": (20 + 100) / 2,

@@ -29,6 +29,8 @@ export interface AnsweredCalls {
   done_by: string | null;
   /** The call that failed; later calls were not executed. */
   broken: BoundaryFailure | null;
+  /** A call has found or left the sandbox ended. */
+  sandbox_lost: boolean;
 }
 
 /**
@@ -40,7 +42,7 @@ export async function answerCalls(
   parsed: ParsedTurn,
   context: CallContext,
 ): Promise<AnsweredCalls> {
-  const answered: AnsweredCalls = { calls: [], done_by: null, broken: null };
+  const answered: AnsweredCalls = { calls: [], done_by: null, broken: null, sandbox_lost: false };
   for (const [index, call] of inOrder(parsed).entries()) {
     const record = newRecord(callId(turn, index), index, call);
     answered.calls.push(record);
@@ -52,7 +54,8 @@ export async function answerCalls(
       continue;
     }
     try {
-      await execute(record, context);
+      const { sandbox_lost = false } = await execute(record, context);
+      answered.sandbox_lost ||= sandbox_lost;
     } catch (error) {
       if (!(error instanceof BoundaryFailure)) throw error;
       record.failure = error.failure;
@@ -93,7 +96,7 @@ function newRecord(id: string, index: number, call: ToolCall | MalformedCall): C
   };
 }
 
-async function execute(record: CallRecord, context: CallContext): Promise<void> {
+async function execute(record: CallRecord, context: CallContext): Promise<CallAnswer> {
   const { host, clock, signal, call_timeout_ms } = context;
   const started = clock.monotonic_ms();
   const call: ToolCall = { id: record.id, name: record.name, arguments: record.arguments! };
@@ -105,6 +108,7 @@ async function execute(record: CallRecord, context: CallContext): Promise<void> 
     record.result = answer.done ? answer.result : answer.result ?? "";
     record.reward = answer.reward;
     record.done = answer.done;
+    return answer;
   } finally {
     record.exec_ms = clock.monotonic_ms() - started;
   }

@@ -10,6 +10,8 @@ export interface CallAnswer {
   reward: number | null;
   /** The attempt has ended. */
   done: boolean;
+  /** The sandbox has ended, and its files are lost. Absent: it has not. */
+  sandbox_lost?: true;
 }
 
 /** The tools of a scenario, known before any environment opens: a group's prompt is rendered from them. */

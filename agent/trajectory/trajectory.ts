@@ -207,6 +207,8 @@ export interface Trajectory {
   fragments: Fragment[];
   /** False when a wall-clock limit had an effect. */
   deterministic: boolean;
+  /** A sandbox has ended before the attempt or its verification, as when a command takes all memory. */
+  sandbox_lost: boolean;
   timings: TrajectoryTimings;
 }
 

@@ -249,6 +249,7 @@ function trajectoryOf(
     malformed_calls: 0,
     fragments,
     deterministic: true,
+    sandbox_lost: false,
     timings: {
       ...{ queue_ms: 0, acquire_ms: 0, tools_ms: 0, reward_ms: 0, generate_ms },
       rollout_ms: last.started_ms + last.generate_ms,

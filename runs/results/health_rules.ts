@@ -74,6 +74,19 @@ export const HEALTH_RULES: readonly HealthRule[] = [
       "first. They must exit by themselves, with a status below 126, also where a solution is still missing.",
   },
   {
+    rule: "sandboxes_lost",
+    metrics: ["env/lost_sandbox_fraction"],
+    measure: "mean",
+    window: 5,
+    breaks: "above",
+    threshold: 0.05,
+    level: "warning",
+    advice:
+      "Containers end before their attempts, whose work is then lost. If honest commands need more memory, raise " +
+      "agent.environment.limits.memory_mb. If the machine has less than memory_mb times pool.max_live, lower " +
+      "agent.environment.pool.max_live.",
+  },
+  {
     rule: "groups_dropped",
     metrics: ["group/dropped_fraction"],
     measure: "mean",

@@ -19,6 +19,7 @@ const SIDES: Record<string, [metric: string, holds: number[], breaks: number[], 
   truncated: ["agent/truncated_fraction", [0, 0, 0.5, 0.25, 0.25], [0, 0, 0.5, 0.25, 0.3], 0.21],
   failed: ["agent/failed_fraction", [0.1], [0.11], 0.11],
   verification_failed: ["env/verify_failed_fraction", [0.05], [0.06], 0.06],
+  sandboxes_lost: ["env/lost_sandbox_fraction", [0.05], [0.06], 0.06],
   groups_dropped: ["group/dropped_fraction", [0.25], [0.26], 0.26],
   tool_calls_falling: [
     "agent/tool_calls_per_turn",

@@ -156,11 +156,20 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
 }
 
 /**
- * Looks once at each process with a greater id, or at all when ids have wrapped around. Of an environment it prints the
- * longest match, so one reading tells whether HOME is the one that is looked for, another one, or not there. A working
- * folder that was removed has ` (deleted)` behind its name.
+ * Looks at working folders and environments. Of an environment it prints the longest match, so one reading tells whether
+ * HOME is the one that is looked for, another one, or not there. A working folder that was removed has ` (deleted)` behind
+ * its name.
  */
-const LOOK_LINE = `
+const SIGNS = `
+signs() {
+  find $cwds -maxdepth 0 \\( -lname "$folder" -o -lname "$folder/*" -o -lname "$folder (deleted)" \\) \\
+    -printf "$proc/%h/environ:CWD\\0"
+  grep -Hzo -e "^SVC_LOOK=$SVC_LOOK\\$" -e "^HOME=$variable" -e "^${WORKSPACE_VARIABLE}=$variable" -e "^HOME=" -e "^PATH=" "$@"
+  printf "%s:\\0" "$@"
+}`;
+
+/** Looks once at each process with a greater id, or at all when ids have wrapped around. */
+const LOOK_LINE = `${SIGNS}
 variable=$1 folder=$2 after=$3 proc=$4 cwds=
 cd "$proc"
 if [ "$after" -eq 0 ] || [ "$$" -lt "$after" ]; then
@@ -172,20 +181,28 @@ else
     if [ "$number" -gt "$after" ]; then set -- "$@" "$proc/$number/environ" && cwds="$cwds $number/cwd"; fi
   done
 fi
-find $cwds -maxdepth 0 \\( -lname "$folder" -o -lname "$folder/*" -o -lname "$folder (deleted)" \\) \\
-  -printf "$proc/%h/environ:CWD\\0"
-grep -Hzo -e "^SVC_LOOK=$SVC_LOOK\\$" -e "^HOME=$variable" -e "^${WORKSPACE_VARIABLE}=$variable" -e "^HOME=" -e "^PATH=" "$@"
-printf "%s:\\0" "$@"`;
+signs "$@"`;
 
-/** Those of some processes that have a program: threads of the kernel have none. */
-const PROGRAM_LINE = `
-proc=$1 && shift
-for number; do
-  if [ -e "$proc/$number/exe" ]; then printf "%s/%s/environ:\\0" "$proc" "$number"; fi
-done`;
+/**
+ * Those of some processes that have a program: threads of the kernel have none. Where the first thread has ended, the
+ * others are looked at: they have the working folder and the environment that the process seems not to have.
+ */
+const PROGRAM_LINE = `${SIGNS}
+variable=$1 folder=$2 proc=$3 cwds= numbers=
+shift 3
+cd "$proc"
+numbers=$*
+set --
+for number in $numbers; do
+  if [ -e "$number/exe" ]; then printf "%s/%s/environ:\\0" "$proc" "$number" && continue; fi
+  for thread in "$number"/task/*; do
+    if [ -e "$thread/exe" ]; then set -- "$@" "$proc/$thread/environ" && cwds="$cwds $thread/cwd"; fi
+  done
+done
+[ $# -eq 0 ] || signs "$@"`;
 
 /** What the lines print after the folder; without a text it is only the name of a process. */
-const LOOKED = /^\/(\d+)\/environ:(.*)$/s;
+const LOOKED = /^\/(\d+)(?:\/task\/\d+)?\/environ:(.*)$/s;
 
 /**
  * Looks at processes; those of other users and dead ones cannot be read. A program does, because the agent worker may run
@@ -197,22 +214,34 @@ async function processesWith(
 ): Promise<Looked | null> {
   const looked = await entriesOf(LOOK_LINE, [variable, folder, String(after), proc], { proc, signal });
   if (!looked) return null;
-  const found: number[] = [], unsure = new Set<number>();
-  for (const { pid, text } of looked.entries) {
-    if (text === "") unsure.add(pid);
-    const is_sign = /^(?:SVC_LOOK|SVC_WORKSPACE)=|^CWD$/.test(text) ||
-      text.startsWith("HOME=") && text !== "HOME=";
-    if (is_sign) found.push(pid);
-  }
+  const { found, unsure: unknown } = signsOf(looked.entries);
   if (!found.includes(looked.self)) return null;
-  for (const { pid, text } of looked.entries) if (text !== "") unsure.delete(pid);
-  for (const pid of without_variables) unsure.delete(pid);
+  const unsure = unknown.filter((pid) => !without_variables.has(pid));
   const others = found.filter((pid) => pid !== looked.self);
-  if (others.length > 0 || unsure.size === 0) return { found: others, unsure: [] };
-  const running = await entriesOf(PROGRAM_LINE, [proc, ...[...unsure].map(String)], { proc, signal });
-  const programs = new Set(running?.entries.map(({ pid }) => pid));
+  if (others.length > 0 || unsure.length === 0) return { found: others, unsure: [] };
+  const running = await entriesOf(PROGRAM_LINE, [variable, folder, proc, ...unsure.map(String)], {
+    proc,
+    signal,
+  });
+  const entries = running?.entries ?? [], programs = new Set(entries.map(({ pid }) => pid));
   for (const pid of unsure) if (!programs.has(pid)) without_variables.add(pid);
-  return { found: [], unsure: [...programs] };
+  return signsOf(entries);
+}
+
+/** What a script prints about a process or one of its threads. */
+interface LookEntry {
+  pid: number;
+  text: string;
+}
+
+function signsOf(entries: readonly LookEntry[]): Looked {
+  const isSign = (text: string) =>
+    /^(?:SVC_LOOK|SVC_WORKSPACE)=|^CWD$/.test(text) || text.startsWith("HOME=") && text !== "HOME=";
+  const known = new Set(entries.flatMap(({ pid, text }) => text === "" ? [] : [pid]));
+  return {
+    found: [...new Set(entries.flatMap(({ pid, text }) => isSign(text) ? [pid] : []))],
+    unsure: [...new Set(entries.flatMap(({ pid }) => known.has(pid) ? [] : [pid]))],
+  };
 }
 
 /** What a script prints about processes, and its own id; null when it cannot be started. */
@@ -220,7 +249,7 @@ async function entriesOf(
   script: string,
   args: readonly string[],
   { proc, signal }: { proc: string; signal: AbortSignal },
-): Promise<{ entries: { pid: number; text: string }[]; self: number } | null> {
+): Promise<{ entries: LookEntry[]; self: number } | null> {
   if (signal.aborted) return null;
   let look: Deno.ChildProcess;
   try {

@@ -193,6 +193,39 @@ Deno.test({
     }),
 });
 
+/** Ends its first thread; another one stays. */
+const WITHOUT_FIRST_THREAD = `use threads; threads->create(sub { sleep 1000 });
+syscall(${Deno.build.arch === "x86_64" ? 60 : 93}, 0)`;
+
+async function hasPerlThreads(): Promise<boolean> {
+  try {
+    return (await new Deno.Command("perl", { args: ["-Mthreads", "-e", "1"], stderr: "null" }).output())
+      .success;
+  } catch {
+    return false;
+  }
+}
+
+const PERL = LINUX && await hasPerlThreads();
+
+Deno.test({
+  name: `a process whose first thread has ended is found${PERL ? "" : " (skipped: needs perl with threads)"}`,
+  ignore: !PERL,
+  fn: () =>
+    withFolder(async (folder) => {
+      const workspace = await Deno.realPath(folder);
+      for (const more of [{ env: { HOME: workspace } }, { cwd: workspace, env: { HOME: "/x" } }]) {
+        const args = ["-e", WITHOUT_FIRST_THREAD];
+        const child = new Deno.Command("perl", { args, ...more }).spawn();
+        const stat = () => Deno.readTextFile(`/proc/${child.pid}/stat`);
+        while (!/\) Z /.test(await stat())) await new Promise((go) => setTimeout(go, 1));
+        equal(await killProcessesOf(`${workspace}2`), 0);
+        equal(await killProcessesOf(workspace), 1);
+        equal((await child.status).signal, "SIGKILL");
+      }
+    }),
+});
+
 Deno.test({
   name: `a process whose memory cannot be read delays the search by at most LOOK_TIMEOUT_MS${skipped}`,
   ignore: !LINUX,

@@ -1365,7 +1365,7 @@ export interface Dataset {
   kind: "scenarios" | "sft" | "preference" | null;
   /** Lines that are not blank, also those with problems. */
   rows: number;
-  /** Lines that training would refuse. */
+  /** Lines that training would refuse, also blank ones among the rows, which `rows` leaves out. */
   invalid_rows: number;
   size_bytes: number;
   /** Of the bytes as uploaded, in lower-case hex. */

@@ -24,6 +24,7 @@ export interface DatasetCheck {
   kind: DataKind | null;
   /** Lines that are not blank. */
   rows: number;
+  /** Lines that training would refuse, also blank ones before the last row. */
   invalid_rows: number;
   /** The names of all fields of rows, in the order of their first occurrence. */
   fields: string[];

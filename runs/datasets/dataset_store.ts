@@ -25,7 +25,9 @@ export const datasetCardSchema = z.strictObject({
     description: "Null when no row has the fields of a kind.",
   }),
   rows: z.int().gte(0).meta({ description: "Lines that are not blank, also those with problems." }),
-  invalid_rows: z.int().gte(0).meta({ description: "Lines that training would refuse." }),
+  invalid_rows: z.int().gte(0).meta({
+    description: "Lines that training would refuse, also blank ones among the rows, which `rows` leaves out.",
+  }),
   size_bytes: z.int().gte(0),
   sha256: z.string().meta({ description: "Of the bytes as uploaded, in lower-case hex." }),
   fields: z.array(z.string()).meta({

@@ -243,8 +243,11 @@ const BUILT_ENVIRONMENTS: Readonly<Record<BuiltEnvironmentType, BuiltEnvironment
         ...{ read: [folder, ...SECCOMP_FILES], write: [folder] },
       };
     },
-    // A plan asks the engine whether containers can start.
-    listing_needs: () => ({ run: ENGINE_NAMES, env: [DOCKER_HOST] }),
+    // A plan asks the engine whether containers can start, by one that belongs to the plan's process.
+    listing_needs: () => {
+      const folder = ownersFolder();
+      return { run: ENGINE_NAMES, env: [DOCKER_HOST], sys: ["uid"], read: [folder], write: [folder] };
+    },
   },
   http: {
     open: (section, { clock }) =>

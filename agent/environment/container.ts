@@ -126,9 +126,19 @@ interface Opened {
 async function checkEngine(options: ContainerEnvironmentOptions, signal: AbortSignal): Promise<void> {
   const { programs } = options;
   const engine = await findEngine({ ...(programs && { programs }), signal });
-  const container = containerOptions(options, { engine, labels: {} });
-  await requireImage(engine, container.image, { signal });
-  await probeImage(container, signal);
+  const owner = await becomeOwner(options.owners_folder ?? ownersFolder());
+  try {
+    // So that a container that a killed process leaves is found.
+    const container = containerOptions(options, { engine, labels: labelsOf(options, owner) });
+    await requireImage(engine, container.image, { signal });
+    await probeImage(container, `${owner.prefix}probe`, signal);
+  } finally {
+    await owner.leave();
+  }
+}
+
+function labelsOf({ run = "none" }: ContainerEnvironmentOptions, { place }: Owner): Record<string, string> {
+  return { "svc.run": run, [PLACE_LABEL]: place };
 }
 
 async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
@@ -137,10 +147,9 @@ async function openPool(options: ContainerEnvironmentOptions): Promise<Opened> {
   const owner = await becomeOwner(folder);
   try {
     await removeOrphans(engine, { folder, place: owner.place });
-    const labels = { "svc.run": options.run ?? "none", [PLACE_LABEL]: owner.place };
     const { seccomp_profile: theirs } = engine, ours = owner.profile_path;
     const is_strict = theirs !== null && await writeProfile(theirs, ours);
-    const made = { engine, labels, ...(is_strict && { seccomp_profile: ours }) };
+    const made = { engine, labels: labelsOf(options, owner), ...(is_strict && { seccomp_profile: ours }) };
     const container = containerOptions(options, made);
     await requireImage(engine, container.image, {});
     let count = 0, is_exposed = false;

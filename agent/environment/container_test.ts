@@ -1,8 +1,19 @@
-import { deepEqual, equal } from "node:assert/strict";
+import { deepEqual, equal, match, ok } from "node:assert/strict";
+import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
+import { withFolder } from "../../tests/folder.ts";
+import { PLACE_LABEL } from "./container/owner.ts";
 import { containerEnvironments, containersText, LOST_RESULT, LOST_STATE } from "./container.ts";
 import { askEngine, findEngine } from "./container_engine.ts";
-import { containersOf, labEngine, labOptions, needsContainers } from "./container_testing.ts";
+import {
+  containersOf,
+  CONTROLLERS,
+  fakeEngine,
+  labEngine,
+  labOptions,
+  needsContainers,
+  podmanInfo,
+} from "./container_testing.ts";
 import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
 import { TESTED_TOOLSETS, VERIFICATION_CHECKS } from "./verification_contract.ts";
 
@@ -87,6 +98,25 @@ Deno.test({
     await factory.close();
     await Deno.remove(options.owners_folder, { recursive: true });
   },
+});
+
+Deno.test({
+  name: "X6: the container that looks at an image belongs to its process, whose end a sweep sees",
+  ignore: Deno.build.os === "windows",
+  fn: () =>
+    withFolder(async (folder) => {
+      const asked = join(folder, "asked"), info = podmanInfo({ rootless: true }, CONTROLLERS);
+      const script =
+        `case $1 in info) ${info}\n;; run) printf '%s\\n' "$@" >${asked} ;; image) echo id ;; esac`;
+      const programs = [await fakeEngine(folder, script)], owners_folder = join(folder, "owners");
+      const { section, ...options } = await labOptions({}, { owners_folder, programs });
+      await containerEnvironments({ section, ...options }).check!(new AbortController().signal);
+      const lines = (await Deno.readTextFile(asked)).split("\n");
+      const place = await Deno.readTextFile(join(owners_folder, "place"));
+      ok(lines.includes(`${PLACE_LABEL}=${place}`), lines.join(" "));
+      match(lines[lines.indexOf("--name") + 1]!, /^svc-[0-9a-f]{12}-probe$/);
+      deepEqual((await Array.fromAsync(Deno.readDir(owners_folder))).map(({ name }) => name), ["place"]);
+    }),
 });
 
 environmentContract({ ...needsContainers("container"), workspace: "/work", checks }, async () => {

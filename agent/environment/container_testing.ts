@@ -142,6 +142,36 @@ export function labContainer(more: Partial<ContainerOptions> = {}): ContainerOpt
   };
 }
 
+/** An engine that is a program of a test. */
+export const FAKE_ENGINE: ContainerEngine = {
+  name: "podman",
+  program: "none",
+  version: "0",
+  rootless: false,
+  cgroups: "v2",
+  runtimes: [],
+  seccomp_profile: null,
+};
+
+/** Writes a shell script as the program of an engine, and returns its path. */
+export async function fakeEngine(folder: string, script: string): Promise<string> {
+  const path = join(folder, "engine");
+  await Deno.writeTextFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  return path;
+}
+
+/** The line of a script that answers `podman info`. */
+export const podmanInfo = (security: object, controllers: string[], cgroupVersion = "v2") =>
+  `cat <<'END'\n${
+    JSON.stringify({
+      host: { cgroupVersion, cgroupControllers: controllers, security, ociRuntime: { name: "crun" } },
+      version: { Version: "5.0.0" },
+    })
+  }\nEND`;
+
+/** The controllers that limits need. */
+export const CONTROLLERS = ["cpu", "memory", "pids"];
+
 /** The containers that belong to a folder of owners, by name. */
 export async function containersOf(owners_folder: string): Promise<string[]> {
   const place = await Deno.readTextFile(join(owners_folder, "place")).catch(() => "none");

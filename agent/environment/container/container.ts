@@ -2,7 +2,7 @@
 
 import { type Clock, systemClock } from "../../../core/clock.ts";
 import { ServiceError } from "../../../core/errors.ts";
-import { askEngine, removal, startEngineProgram } from "../container_engine.ts";
+import { askEngine, engineReason, removal, startEngineProgram } from "../container_engine.ts";
 import { BLOCK_BYTES, FILE_STATUS, HELPER_COMMAND, HELPER_PROGRAMS, quoted } from "./helper_script.ts";
 import { MarkedStream, type Sink, StreamEnded } from "./marked_stream.ts";
 import { type ContainerOptions, runArguments } from "./run_arguments.ts";
@@ -23,14 +23,18 @@ const CHUNK_BYTES = 1 << 20;
 const BACKSTOP_SECS = 2;
 
 /**
- * Runs a container that says what its image lacks.
+ * Runs a container with a name that says what its image lacks.
  *
  * @throws {ServiceError} `infrastructure_failed` with the engine's reason, or the programs that the image lacks.
  */
-export async function probeImage(options: ContainerOptions, signal: AbortSignal): Promise<void> {
+export async function probeImage(
+  options: ContainerOptions,
+  name: string,
+  signal: AbortSignal,
+): Promise<void> {
   const { engine, image, clock = systemClock } = options;
   const line = `for p in ${HELPER_PROGRAMS.join(" ")}; do command -v $p >/dev/null || echo $p; done`;
-  const name = `svc-probe-${crypto.randomUUID()}`, args = runArguments(options, name, ["sh", "-c", line]);
+  const args = runArguments(options, name, ["sh", "-c", line]);
   const asked = askEngine(engine.program, args, { clock, timeout_ms: START_TIMEOUT_MS, signal });
   const answer = await asked.catch(async (error) => {
     // Its program was ended, which ends no container.
@@ -48,10 +52,9 @@ export async function probeImage(options: ContainerOptions, signal: AbortSignal)
 }
 
 function startFailure({ engine, image }: ContainerOptions, stderr: string): ServiceError {
-  const reason = stderr.trim().slice(-400).toWellFormed() || "it ended at once";
   return new ServiceError(
     "infrastructure_failed",
-    `Cannot start a container of ${image} with ${engine.program}: ${reason}`,
+    `Cannot start a container of ${image} with ${engine.program}: ${engineReason({ stderr })}`,
   );
 }
 

@@ -1,11 +1,17 @@
 /** What a container's start and its calls say when the engine, the image or the helper fails, and what an engine is told. */
 
 import { deepEqual, equal, ok, rejects } from "node:assert/strict";
-import { join } from "node:path";
 import { ManualClock } from "../../../core/clock_fake.ts";
 import { withFolder } from "../../../tests/folder.ts";
-import { askEngine, type ContainerEngine } from "../container_engine.ts";
-import { LAB_IMAGE, labContainer, labEngine, needsContainers } from "../container_testing.ts";
+import { askEngine } from "../container_engine.ts";
+import {
+  FAKE_ENGINE,
+  fakeEngine,
+  LAB_IMAGE,
+  labContainer,
+  labEngine,
+  needsContainers,
+} from "../container_testing.ts";
 import { GRACE_MS, probeImage, RunningContainer } from "./container.ts";
 import { type ContainerOptions, runArguments } from "./run_arguments.ts";
 
@@ -47,17 +53,6 @@ Deno.test({
     expectGivenUp({}, (name) => askEngine(labEngine().program, ["kill", "-s", "STOP", name])),
 });
 
-/** An engine that is a program of a test. */
-const FAKE_ENGINE: ContainerEngine = {
-  name: "podman",
-  program: "none",
-  version: "0",
-  rootless: false,
-  cgroups: "v2",
-  runtimes: [],
-  seccomp_profile: null,
-};
-
 /** What a broken helper does with a call. */
 const BROKEN_HELPERS = {
   "reads nothing": "exec sleep 1000",
@@ -78,9 +73,7 @@ for (const [what, script] of Object.entries(BROKEN_HELPERS)) {
     fn: () =>
       withFolder(async (folder) => {
         // An engine whose container is this helper, and which ends nothing.
-        const program = join(folder, "engine");
-        const text = `#!/bin/sh\n[ "$1" = run ] || exit 0\necho ready\n${script}\n`;
-        await Deno.writeTextFile(program, text, { mode: 0o755 });
+        const program = await fakeEngine(folder, `[ "$1" = run ] || exit 0\necho ready\n${script}`);
         await expectGivenUp({ engine: { ...FAKE_ENGINE, program } }, () => Promise.resolve());
       }),
   });
@@ -134,10 +127,9 @@ Deno.test({
   sanitizeResources: true,
   fn: () =>
     withFolder(async (folder) => {
-      const program = join(folder, "engine");
       for (const [said, is_exposed] of [["ready", false], ["ready exposed", true]] as const) {
-        const script = `#!/bin/sh\n[ "$1" = run ] || exit 0\necho ${said}\nexec cat >/dev/null\n`;
-        await Deno.writeTextFile(program, script, { mode: 0o755 });
+        const script = `[ "$1" = run ] || exit 0\necho ${said}\nexec cat >/dev/null`;
+        const program = await fakeEngine(folder, script);
         const made = labContainer({ engine: { ...FAKE_ENGINE, program } });
         const container = await RunningContainer.start(made, "svc-test", NEVER);
         equal(container.is_exposed, is_exposed);
@@ -154,15 +146,17 @@ Deno.test({
   fn: () =>
     withFolder(async (folder) => {
       // An engine that makes a container and does not answer; it removes it when it is asked to.
-      const program = join(folder, "engine");
       const script = [
-        "#!/bin/sh",
         `if [ "$1" = run ]; then echo "$5" > ${folder}/new; mv ${folder}/new ${folder}/made; exec sleep 1000; fi`,
         `[ "$*" = "rm -f -v -t 0 $(cat ${folder}/made)" ] && rm ${folder}/made`,
       ];
-      await Deno.writeTextFile(program, script.join("\n"), { mode: 0o755 });
+      const program = await fakeEngine(folder, script.join("\n"));
       const controller = new AbortController();
-      const probed = probeImage(labContainer({ engine: { ...FAKE_ENGINE, program } }), controller.signal);
+      const probed = probeImage(
+        labContainer({ engine: { ...FAKE_ENGINE, program } }),
+        "svc-test",
+        controller.signal,
+      );
       const failed = rejects(probed, /enough/);
       while (!await Deno.stat(`${folder}/made`).catch(() => null)) {
         await new Promise((go) => setTimeout(go, 1));

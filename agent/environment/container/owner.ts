@@ -1,7 +1,13 @@
 /** Which process a container belongs to: it locks a file as long as it lives, and its containers have the file's name. */
 
 import { ServiceError } from "../../../core/errors.ts";
-import { askEngine, type ContainerEngine, type EngineWait, removal } from "../container_engine.ts";
+import {
+  askEngine,
+  type ContainerEngine,
+  engineReason,
+  type EngineWait,
+  removal,
+} from "../container_engine.ts";
 
 /** The file that identifies the folder, and so this machine. */
 const PLACE_FILE = "place";
@@ -130,10 +136,9 @@ async function listedOwners(
 }
 
 function sweepFailure({ program }: ContainerEngine, what: string, stderr: string): ServiceError {
-  const reason = stderr.trim().slice(-400).toWellFormed() || "it gives no reason";
   return new ServiceError(
     "infrastructure_failed",
-    `Cannot ${what} the containers of runs that have ended: ${program} failed: ${reason}`,
+    `Cannot ${what} the containers of runs that have ended: ${program} failed: ${engineReason({ stderr })}`,
   );
 }
 

@@ -7,7 +7,16 @@ import { withFolder } from "../../../tests/folder.ts";
 import type { Environment } from "../environment.ts";
 import { containerEnvironments } from "../container.ts";
 import { askEngine, ENGINE_TIMEOUT_MS, findEngine } from "../container_engine.ts";
-import { containersOf, LAB_IMAGE, labEngine, labOptions, needsContainers } from "../container_testing.ts";
+import {
+  containersOf,
+  CONTROLLERS,
+  fakeEngine,
+  LAB_IMAGE,
+  labEngine,
+  labOptions,
+  needsContainers,
+  podmanInfo,
+} from "../container_testing.ts";
 import { scenarioWith } from "../environment_contract.ts";
 import { becomeOwner, PLACE_LABEL, removeOrphans } from "./owner.ts";
 
@@ -200,21 +209,6 @@ Deno.test({
     }),
 });
 
-async function fakeEngine(folder: string, script: string): Promise<string> {
-  const path = join(folder, "engine");
-  await Deno.writeTextFile(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-  return path;
-}
-
-const podmanInfo = (security: object, controllers: string[], cgroupVersion = "v2") =>
-  `cat <<'END'\n${
-    JSON.stringify({
-      host: { cgroupVersion, cgroupControllers: controllers, security, ociRuntime: { name: "crun" } },
-      version: { Version: "5.0.0" },
-    })
-  }\nEND`;
-const ALL = ["cpu", "memory", "pids"];
-
 Deno.test({
   name: "X7: an engine that is missing, stopped, broken or would ignore limits is refused with the cause",
   ignore: Deno.build.os === "windows",
@@ -232,7 +226,7 @@ Deno.test({
       await refused("echo nonsense", /gave no answer that can be read/);
       await refused("echo '{}'", /gave no answer that can be read/);
       await refused(
-        podmanInfo({ rootless: true }, ALL, "v1"),
+        podmanInfo({ rootless: true }, CONTROLLERS, "v1"),
         /runs rootless on cgroup v1, where it ignores the limits of containers; use cgroup v2/,
       );
       await refused(podmanInfo({ rootless: true }, ["memory"]), /lacks the cgroup controllers cpu, pids;/);
@@ -245,7 +239,7 @@ Deno.test({
         /rootless on cgroup v1/,
       );
       await refused(`echo '{"ServerVersion":"27.0","CgroupVersion":"2","PidsLimit":false}'`, /lacks .*pids/);
-      const good = await fakeEngine(folder, podmanInfo({ rootless: true }, ALL));
+      const good = await fakeEngine(folder, podmanInfo({ rootless: true }, CONTROLLERS));
       deepEqual(await findEngine({ programs: ["no-such-engine", good] }), {
         ...{
           name: "podman",
@@ -289,7 +283,7 @@ Deno.test({
         const engine = { ...await findEngine({ programs: [program] }) };
         return await removeOrphans(engine, { folder, place: "p" });
       };
-      const info = `if [ "$1" = info ]; then ${podmanInfo({ rootless: true }, ALL)}\nexit; fi`;
+      const info = `if [ "$1" = info ]; then ${podmanInfo({ rootless: true }, CONTROLLERS)}\nexit; fi`;
       const failure = (what: string) => ({
         code: "infrastructure_failed",
         message: new RegExp(`^Cannot ${what} the containers of runs that have ended: .*: no store$`),
@@ -340,7 +334,7 @@ Deno.test({
       try {
         Deno.env.set("PATH", `${folder}:${names.PATH}`);
         Deno.env.delete("DOCKER_HOST");
-        await write("podman", podmanInfo({ rootless: false }, ALL));
+        await write("podman", podmanInfo({ rootless: false }, CONTROLLERS));
         await write("docker", docker);
         equal((await findEngine()).name, "podman");
         Deno.env.set("DOCKER_HOST", "unix:///none");
@@ -349,7 +343,7 @@ Deno.test({
         await rejects(findEngine(), /^ServiceError.*: docker does not answer \(refused\); start it$/);
         await Deno.remove(join(folder, "docker"));
         Deno.env.set("PATH", folder);
-        await write("podman", podmanInfo({ rootless: false }, ALL).replace("cat", "/bin/cat"));
+        await write("podman", podmanInfo({ rootless: false }, CONTROLLERS).replace("cat", "/bin/cat"));
         equal((await findEngine()).name, "podman");
       } finally {
         for (const [name, value] of Object.entries(names)) {
@@ -382,8 +376,11 @@ Deno.test({
   async fn() {
     const check = async (section: object) => {
       const options = await labOptions(section);
-      await Deno.remove(options.owners_folder);
-      await containerEnvironments(options).check!(NEVER);
+      try {
+        await containerEnvironments(options).check!(NEVER);
+      } finally {
+        await Deno.remove(options.owners_folder, { recursive: true });
+      }
     };
     await check({});
     await rejects(check({ image: "localhost/svc-none:1" }), {

@@ -48,7 +48,8 @@ async function readsAnAttempt({ page, world }: Visit): Promise<void> {
   const views = page.getByRole("navigation", { name: "views of this run" });
   await views.getByRole("link", { name: "Trajectories" }).click();
   await page.getByRole("link", { name: "update 1", exact: true }).click();
-  const group = page.getByRole("row").nth(1).getByRole("rowheader").getByRole("link");
+  const groups = page.getByRole("table", { name: "scenarios of update 1", exact: true });
+  const group = groups.getByRole("rowheader").getByRole("link").first();
   const scenario = await group.innerText();
   await group.click();
   await page.getByRole("heading", { name: "Attempt 0" }).waitFor();

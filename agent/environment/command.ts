@@ -3,7 +3,7 @@
 import type { Clock } from "../../core/clock.ts";
 import type { CommandResult, SandboxCommand } from "../tools/sandbox.ts";
 import { killProcessesOf, type LeftoverOptions, WORKSPACE_VARIABLE } from "./leftovers.ts";
-import { killGroup, type ProgramOptions, startProgram } from "./program.ts";
+import { killGroup, killProgram, type ProgramOptions, startProgram } from "./program.ts";
 
 /** Bytes of stdout and of stderr to keep; later output is read and discarded. */
 export const MAX_OUTPUT_BYTES = 1 << 20;
@@ -66,7 +66,7 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   let ended: CommandResult["ended"] = "exited";
   const end = (why: "timeout" | "cancelled") => {
     ended = why;
-    killGroup(child.pid);
+    killProgram(child);
   };
   const abort = () => end("cancelled");
   if (signal.aborted) abort();

@@ -2,7 +2,8 @@
 
 import { type Clock, systemClock } from "../../core/clock.ts";
 import { ServiceError } from "../../core/errors.ts";
-import { killGroup } from "./program.ts";
+import { ownSession } from "../../core/own_session.ts";
+import { killProgram } from "./program.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
 /** A process can fork while others are killed, so the search repeats up to this often. */
@@ -251,17 +252,19 @@ async function entriesOf(
   { proc, signal }: { proc: string; signal: AbortSignal },
 ): Promise<{ entries: LookEntry[]; self: number } | null> {
   if (signal.aborted) return null;
+  const { prefix, detached } = await ownSession();
+  const [program, ...more] = [...prefix, "sh", "-c", script, "sh", ...args];
   let look: Deno.ChildProcess;
   try {
-    look = new Deno.Command("sh", {
-      args: ["-c", script, "sh", ...args],
+    look = new Deno.Command(program!, {
+      args: more,
       cwd: "/",
       clearEnv: true,
       env: { PATH: "/usr/bin:/bin", SVC_LOOK: crypto.randomUUID() },
       stdin: "null",
       stdout: "piped",
       stderr: "null",
-      detached: true,
+      detached,
     }).spawn();
   } catch {
     return null;
@@ -274,7 +277,7 @@ async function entriesOf(
       // It has just ended, and its id may be another's.
       return;
     }
-    killGroup(look.pid);
+    killProgram(look);
   };
   signal.addEventListener("abort", stop, { once: true });
   const { stdout } = await look.output();

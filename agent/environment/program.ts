@@ -3,6 +3,7 @@
 import { basename, dirname } from "node:path";
 import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { ServiceError } from "../../core/errors.ts";
+import { ownSession } from "../../core/own_session.ts";
 
 /** The search path for programs. */
 export const SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -43,7 +44,8 @@ export async function startProgram(
 ): Promise<Deno.ChildProcess> {
   const search = [...(env.PATH ?? SEARCH_PATH).split(":"), ...folders];
   await checkProgram(argv[0]!, { name, cwd, search });
-  const [program, ...args] = [...await deathSignalPrefix(), ...launcher, ...argv];
+  const { prefix, detached } = await ownSession();
+  const [program, ...args] = [...prefix, ...await deathSignalPrefix(), ...launcher, ...argv];
   try {
     return new Deno.Command(program!, {
       args,
@@ -53,7 +55,7 @@ export async function startProgram(
       stdin,
       stdout: "piped",
       stderr: "piped",
-      detached: true,
+      detached,
     }).spawn();
   } catch (cause) {
     const has_folder = (await Deno.stat(cwd).catch(() => null))?.isDirectory;
@@ -76,7 +78,19 @@ async function checkProgram(
   throw new ServiceError("environment_failed", `Cannot run ${name}: no such program`);
 }
 
-/** Kills a process and all others of its group. */
+/** Kills a program and all others of its group, also in the moment after its start when it has no group yet. */
+export function killProgram(child: Deno.ChildProcess): void {
+  killGroup(child.pid);
+  try {
+    child.kill("SIGKILL");
+  } catch {
+    // It has ended.
+  }
+  // It may have got its group between the two, and started others.
+  killGroup(child.pid);
+}
+
+/** Kills all that is left of the group of a program that has ended. */
 export function killGroup(pid: number): void {
   try {
     Deno.kill(-pid, "SIGKILL");

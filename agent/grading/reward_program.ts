@@ -8,7 +8,7 @@ import { isJsonObject } from "../../core/json.ts";
 import { LineReader, LineTooLong } from "../../core/line_reader.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { killProcessesOf } from "../environment/leftovers.ts";
-import { killGroup, startProgram } from "../environment/program.ts";
+import { killGroup, killProgram, startProgram } from "../environment/program.ts";
 import { removeFolder, WORKSPACE_PREFIX } from "../environment/workspace.ts";
 import { OutputTail } from "../environment/output_tail.ts";
 
@@ -204,7 +204,7 @@ export class RewardProgram {
   async #stop(running: Running): Promise<void> {
     const { child, input, answers, stderr, ended } = running;
     this.#running = null;
-    killGroup(child.pid);
+    killProgram(child);
     await ended;
     try {
       await killProcessesOf(this.#home!, { clock: this.#options.clock });

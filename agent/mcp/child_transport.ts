@@ -7,7 +7,7 @@ import { isJsonObject } from "../../core/json.ts";
 import { LineReader, LineTooLong } from "../../core/line_reader.ts";
 import { killProcessesOf } from "../environment/leftovers.ts";
 import { OutputTail } from "../environment/output_tail.ts";
-import { killGroup, startProgram } from "../environment/program.ts";
+import { killGroup, killProgram, startProgram } from "../environment/program.ts";
 import { removeFolder, WORKSPACE_PREFIX } from "../environment/workspace.ts";
 import { MAX_ANSWER_BYTES } from "./guarded_fetch.ts";
 import type { Message, Notice, Transport } from "./transport.ts";
@@ -178,7 +178,7 @@ export class ChildTransport implements Transport {
     const { clock } = this.#options;
     input.close().catch(() => {});
     const by_itself = this.#refusal === null ? await this.#within(END_GRACE_MS, ended) : null;
-    killGroup(child.pid);
+    killProgram(child);
     const status = await ended;
     try {
       await killProcessesOf(home, { clock });

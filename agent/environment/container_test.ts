@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { PLACE_LABEL } from "./container/owner.ts";
-import { containerEnvironments, containersText, LOST_RESULT, LOST_STATE } from "./container.ts";
+import { LOST_RESULT, LOST_STATE } from "./container/container_environment.ts";
+import { containerEnvironments, containersText } from "./container.ts";
 import { askEngine, findEngine } from "./container_engine.ts";
 import {
   containersOf,

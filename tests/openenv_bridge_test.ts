@@ -126,7 +126,7 @@ Deno.test("an OpenEnv environment with MCP tools is used call by call, in a sess
     }
     assert.deepEqual(answers, [["2", 0, false], ["error: a is below 0", null, false], ["8", 1, true]]);
     assert.equal((await environment.call(call("fail", {}), never)).result, "error: too slow");
-    assert.deepEqual(await environment.state(never), { episode_id: null, step_count: 2 });
+    assert.deepEqual(await environment.state(never), { value: { episode_id: null, step_count: 2 } });
     assert.deepEqual(sessions.map(({ said }) => said[0]), [
       { type: "step", data: { type: "list_tools" } },
       { type: "reset", data: { seed: 3, difficulty: 2 } },

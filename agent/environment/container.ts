@@ -15,7 +15,7 @@ import { type ContainerEngine, engineText, findEngine } from "./container_engine
 import { imageOf, requireImage } from "./container_image.ts";
 import type { EnvironmentFactory } from "./environment.ts";
 import { toolsetFactory } from "./toolset_factory.ts";
-import { UntouchedVerifications } from "./verification.ts";
+import { UntouchedWorkspaces } from "./verification.ts";
 
 /** The folder with the files that this user's living processes lock. */
 export const ownersFolder = (): string => `/tmp/svc-containers-${Deno.uid() ?? "user"}`;
@@ -76,7 +76,7 @@ export function containerEnvironments(options: ContainerEnvironmentOptions): Env
     return await ContainerEnvironment.open({ ...own, signal });
   };
   // An attempt that has ended goes before those that have not begun.
-  const untouched: UntouchedVerifications = new UntouchedVerifications((scenario, signal) =>
+  const untouched: UntouchedWorkspaces = new UntouchedWorkspaces((scenario, signal) =>
     open(scenario, signal, true)
   );
   return {

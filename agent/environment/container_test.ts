@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { ManualClock } from "../../core/clock_fake.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { PLACE_LABEL } from "./container/owner.ts";
-import { LOST_RESULT, LOST_STATE } from "./container/container_environment.ts";
+import { LOST_RESULT } from "./container/container_environment.ts";
 import { containerEnvironments, containersText } from "./container.ts";
 import { askEngine, findEngine } from "./container_engine.ts";
 import {
@@ -16,6 +16,7 @@ import {
   podmanInfo,
 } from "./container_testing.ts";
 import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
+import { LOST_STATE } from "./verification.ts";
 import { TESTED_TOOLSETS, VERIFICATION_CHECKS } from "./verification_contract.ts";
 
 const checks = { ...TOOL_CHECKS, ...VERIFICATION_CHECKS };
@@ -93,9 +94,18 @@ Deno.test({
     await honest.close();
     const judged = await factory.open(scenarioWith({ summary: ["true"] }), { seed: 1, signal });
     await askEngine(program, ["kill", (await containersOf(options.owners_folder)).at(-1)!]);
-    equal(await judged.state(signal), LOST_STATE);
+    deepEqual(await judged.state(signal), { value: LOST_STATE, sandbox_lost: true });
     await judged.close();
     await environment.close();
+    // The one container goes before that of the untouched workspace.
+    const summarised = { toolset: "shell", files: { "tell.sh": "true" }, summary: ["sh", "tell.sh"] };
+    const breaking = await factory.open(scenarioWith(summarised), { seed: 1, signal });
+    const broken = { id: "c", name: "sh", arguments: { line: "echo exit 3 > tell.sh" } };
+    equal((await breaking.call(broken, signal)).result, "exited 0 ");
+    deepEqual(await breaking.state(signal), {
+      value: "(The summary command failed in this attempt's workspace: it exited with status 3.)",
+    });
+    await breaking.close();
     await factory.close();
     await Deno.remove(options.owners_folder, { recursive: true });
   },

@@ -18,18 +18,24 @@ export interface EnvironmentGrade {
   sandbox_lost?: true;
 }
 
+/** The final state of an attempt. */
+export interface EnvironmentState {
+  /** As a reward program or a judge sees it: any JSON value; null when the environment offers none. */
+  value: unknown;
+  /** A wall-clock limit ended what tells the state. Absent: none did. */
+  timed_out?: true;
+  /** A sandbox of the attempt has ended before its end. Absent: none has. */
+  sandbox_lost?: true;
+}
+
 /** The environment of one attempt. */
 export interface Environment extends ToolHost {
   /** What the attempt starts with, shown to the model after its task: any JSON value; null or absent: nothing. */
   readonly observation?: unknown;
   /** Grades the state that the attempt left. @throws {ServiceError} `environment_failed`. */
   grade(signal: AbortSignal): Promise<EnvironmentGrade>;
-  /**
-   * The final state of the task, as a reward program or a judge sees it: any JSON value; null when it offers none.
-   *
-   * @throws {ServiceError} `environment_failed`.
-   */
-  state(signal: AbortSignal): Promise<unknown>;
+  /** The state that the attempt left. @throws {ServiceError} `environment_failed`. */
+  state(signal: AbortSignal): Promise<EnvironmentState>;
 }
 
 /**

@@ -203,13 +203,16 @@ async function checkState(tested: TestedEnvironments): Promise<void> {
   const summary = (line: string) => ({ files: { "a.txt": "old" }, summary: ["sh", "-c", line] });
   await withEnvironment(tested, summary("cat a.txt; pwd"), async (environment) => {
     await result(environment, "write_file", { path: "a.txt", content: "new\n" });
-    equal(await environment.state(NEVER), `new\n${tested.workspace ?? "."}\n`);
+    deepEqual(await environment.state(NEVER), { value: `new\n${tested.workspace ?? "."}\n` });
   });
-  await withEnvironment(tested, {}, async (environment) => equal(await environment.state(NEVER), null));
+  await withEnvironment(tested, {}, async (environment) => {
+    deepEqual(await environment.state(NEVER), { value: null });
+  });
   await withEnvironment(tested, summary("echo out; echo wrong >&2; exit 3"), async (environment) => {
     await rejects(environment.state(NEVER), {
       code: "environment_failed",
-      message: /Cannot summarise the result: the command exited with status 3: wrong$/,
+      message:
+        /Cannot summarise the result: the command exited with status 3: wrong; in an untouched workspace too$/,
     });
   });
 }

@@ -5,7 +5,13 @@ import type { ToolCall } from "../../core/chat.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { CallAnswer, ToolCatalog } from "../tools/tool_host.ts";
-import type { Environment, EnvironmentFactory, EnvironmentGrade, OpenOptions } from "./environment.ts";
+import type {
+  Environment,
+  EnvironmentFactory,
+  EnvironmentGrade,
+  EnvironmentState,
+  OpenOptions,
+} from "./environment.ts";
 import { type ResetAnswer, shownValue } from "./http_answers.ts";
 import { EnvironmentServer } from "./http_server.ts";
 import { unlessAborted } from "./unless_aborted.ts";
@@ -121,8 +127,8 @@ class HttpEnvironment implements Environment {
     return Promise.resolve({ reward: null, timed_out: false });
   }
 
-  state(signal: AbortSignal): Promise<unknown> {
-    return this.#server.state(this.#id, signal);
+  async state(signal: AbortSignal): Promise<EnvironmentState> {
+    return { value: await this.#server.state(this.#id, signal) };
   }
 
   close(): Promise<void> {

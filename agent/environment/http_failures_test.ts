@@ -165,7 +165,7 @@ const stateGrader: Grader = {
   grades_evaluations: false,
   shared_measures: [],
   coverage: () => "all",
-  inspect: async ({ environment }, signal) => ({ evidence: await environment.state(signal) }),
+  inspect: async ({ environment }, signal) => ({ evidence: (await environment.state(signal)).value }),
   grade: ({ attempts }) =>
     Promise.resolve({
       grades: attempts.map(({ evidence }) => ({ reward: evidence === null ? 0.25 : 0.5 })),

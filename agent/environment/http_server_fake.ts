@@ -117,8 +117,8 @@ export function filesServer({ directory, clock }: { directory: string; clock: Cl
       Response.json(await environmentOf(env_id).call(call, signal))
     ),
     "/state": answering(async ({ path }) => {
-      const state = await environmentOf(path.replace("/state/", "")).state(signal);
-      return state === null ? new Response(null, { status: 404 }) : Response.json(state);
+      const { value } = await environmentOf(path.replace("/state/", "")).state(signal);
+      return value === null ? new Response(null, { status: 404 }) : Response.json(value);
     }),
     "/close": answering(async ({ body: { env_id } }) => {
       await environmentOf(env_id).close();

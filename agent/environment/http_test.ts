@@ -84,7 +84,7 @@ httpTest(
       reward: 0.5,
       done: true,
     });
-    deepEqual(await environment.state(never), { left: true });
+    deepEqual(await environment.state(never), { value: { left: true } });
     deepEqual(await environment.grade(never), { reward: null, timed_out: false });
     await environment.close();
     await environment.close();

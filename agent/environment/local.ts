@@ -12,13 +12,13 @@ import type { CommandResult } from "../tools/sandbox.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
-import type { Environment, EnvironmentFactory, EnvironmentGrade } from "./environment.ts";
+import type { Environment, EnvironmentFactory, EnvironmentGrade, EnvironmentState } from "./environment.ts";
 import { findIsolation, type IsolationState } from "./bubblewrap.ts";
 import { LocalSandbox } from "./local_sandbox.ts";
 import { protectionOf } from "./protect_globs.ts";
 import { ProtectedFiles } from "./protected_files.ts";
 import { toolsetFactory } from "./toolset_factory.ts";
-import { gradeByVerification, UntouchedVerifications, type Verified } from "./verification.ts";
+import { gradeByVerification, stateBySummary, UntouchedWorkspaces, type Verified } from "./verification.ts";
 import { NO_ENV, outcomeText } from "./verdict.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
@@ -88,7 +88,7 @@ export function localEnvironments(options: LocalEnvironmentOptions): Environment
     const { isolation } = await isolationOf();
     return await LocalEnvironment.open({ scenario, options: { ...options, isolation, untouched }, signal });
   };
-  const untouched: UntouchedVerifications = new UntouchedVerifications(open);
+  const untouched: UntouchedWorkspaces = new UntouchedWorkspaces(open);
   return {
     call_timeout_ms: options.limits.exec_timeout_secs * 1000 + CALL_GRACE_MS,
     ...toolsetFactory(options),
@@ -112,7 +112,7 @@ export function isolationText(state: IsolationState, keys: readonly string[] = [
 /** Options of an environment that opens. */
 interface OpenedOptions extends LocalEnvironmentOptions {
   isolation: IsolationState["isolation"];
-  untouched: UntouchedVerifications;
+  untouched: UntouchedWorkspaces;
 }
 
 class LocalEnvironment implements Environment {
@@ -176,7 +176,8 @@ class LocalEnvironment implements Environment {
   }
 
   grade(signal: AbortSignal): Promise<EnvironmentGrade> {
-    return gradeByVerification(this.task.scenario, this, { untouched: this.options.untouched, signal });
+    const { untouched } = this.options;
+    return gradeByVerification(this.task.scenario, this, { untouched, signal });
   }
 
   async verify(signal: AbortSignal): Promise<Verified> {
@@ -191,17 +192,13 @@ class LocalEnvironment implements Environment {
     return this.sandbox.run({ argv, own_home: true }, signal);
   }
 
-  /** The output of the scenario's `summary` command. */
-  async state(signal: AbortSignal): Promise<string | null> {
-    const { summary } = this.task.env;
-    if (!summary) return null;
-    const result = await this.#graded(summary, signal);
-    signal.throwIfAborted();
-    if (result.code === 0) return result.stdout;
-    throw new ServiceError(
-      "environment_failed",
-      `Cannot summarise the result: the command ${outcomeText(result)}`,
-    );
+  state(signal: AbortSignal): Promise<EnvironmentState> {
+    const { untouched } = this.options;
+    return stateBySummary(this.task.scenario, this, { untouched, signal });
+  }
+
+  summarise(signal: AbortSignal): Promise<CommandResult> {
+    return this.#graded(this.task.env.summary!, signal);
   }
 
   async close(): Promise<void> {

@@ -35,6 +35,6 @@ const EMPTY: Environment = {
     assert(false, `nothing offers the tool ${name}`);
   },
   grade: () => Promise.resolve({ reward: null, timed_out: false }),
-  state: () => Promise.resolve(null),
+  state: () => Promise.resolve({ value: null }),
   close: () => Promise.resolve(),
 };

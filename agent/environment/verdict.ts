@@ -37,7 +37,8 @@ export function outcomeText(result: CommandResult): string {
   return `${ending(result)}${output ? `: ${output}` : ""}${result.out_of_memory ? memory : ""}`;
 }
 
-function ending(result: CommandResult): string {
+/** How a command ended, after "it" or "the command". */
+export function ending(result: CommandResult): string {
   if (result.ended === "timeout") return "ran past exec_timeout_secs";
   return result.ended === "exited" ? `exited with status ${result.code}` : "was killed";
 }

@@ -5,7 +5,7 @@ import type { ManualClock } from "../../core/clock_fake.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import type { VerificationRecord } from "../trajectory/trajectory.ts";
-import type { Environment, EnvironmentGrade } from "./environment.ts";
+import type { Environment, EnvironmentGrade, EnvironmentState } from "./environment.ts";
 import { type Checks, result, type TestedEnvironments, withEnvironment } from "./environment_contract.ts";
 
 /** What an environment promises that runs a scenario's `verify` itself, and offers {@link TESTED_TOOLSETS}. */
@@ -13,6 +13,7 @@ export const VERIFICATION_CHECKS: Checks = {
   "verification gives the reward, or nothing": checkVerify,
   "a verification that never ends is killed with all it started": checkHang,
   "an attempt that breaks its verification earns nothing": checkBroken,
+  "an attempt that breaks its summary is not lost: the judge reads that it failed": checkBrokenSummary,
   "a verification tells how its command ended": checkEndings,
   "a verification that floods is read to its end": checkFlood,
   "an abort ends a verification": checkAbort,
@@ -209,7 +210,7 @@ async function checkIsolation(tested: TestedEnvironments): Promise<void> {
       equal(await result(environment, "sh", { line: make }), "exited 0 ");
       for (let i = 0; i < 2; i++) {
         deepEqual(await graded(environment), { reward: 1, timed_out: false });
-        equal(await environment.state(NEVER), "");
+        deepEqual(await environment.state(NEVER), { value: "" });
       }
     });
   } finally {
@@ -251,6 +252,34 @@ async function checkBroken(tested: TestedEnvironments): Promise<void> {
   const { reward, verification } = await attempted(tested, missing, "rm run");
   deepEqual([reward, verification?.ended, verification?.code], [0, "killed", null]);
   ok(verification!.output.includes("cannot run ./run: no such program"), verification!.output);
+}
+
+/** The line of each attempt stays in the workspace, and the summary runs it. */
+async function checkBrokenSummary(tested: TestedEnvironments): Promise<void> {
+  const env = { toolset: "shell", files: { run: "#!/bin/sh\necho fine\n" }, setup: ["chmod 755 run"] };
+  const stateAfter = async (line: string, more: { summary?: string[]; limit_ms?: number } = {}) => {
+    const { summary = ["./run"], limit_ms } = more;
+    let state: EnvironmentState | undefined;
+    await withEnvironment(tested, { ...env, summary }, async (environment) => {
+      equal(await result(environment, "sh", { line }), "exited 0 ", line);
+      const told = environment.state(NEVER);
+      if (limit_ms !== undefined) await expire(tested.clock, limit_ms);
+      state = await told;
+    });
+    return state;
+  };
+  const failed = (how: string) => `(The summary command failed in this attempt's workspace: it ${how}.)`;
+  deepEqual(await stateAfter("true"), { value: "fine\n" });
+  for (
+    const [line, how] of [
+      ["echo 'exit 1' >> run", "exited with status 1"],
+      ["echo 'exit 137' >> run", "was killed"],
+      ["echo 'kill -9 $$' >> run", "was killed"],
+      ["rm run", "could not run"],
+    ] as const
+  ) deepEqual(await stateAfter(line), { value: failed(how) }, line);
+  const hung = { value: failed("ran past exec_timeout_secs"), timed_out: true };
+  deepEqual(await stateAfter("echo 'sleep 1000' >> run", { limit_ms: 30_000 }), hung);
 }
 
 async function checkAdded(tested: TestedEnvironments): Promise<void> {

@@ -3,6 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import type { AttemptedGroup, Grader } from "./grader.ts";
+import { inspectState } from "./inspect_state.ts";
 import type { RewardProgram, RewardRequest } from "./reward_program.ts";
 
 /**
@@ -23,7 +24,7 @@ export function rewardGrader(program: RewardProgram): Grader {
         throw new ServiceError("judge_failed", error.message, {}, { cause: error });
       }
     },
-    inspect: async ({ environment }, signal) => ({ evidence: await environment.state(signal) }),
+    inspect: inspectState,
     async grade(group, signal) {
       const answers = await program.ask(requestsOf(group), signal);
       const grades = answers.map(({ reward, explanation }) => ({

@@ -2,10 +2,12 @@ import { deepEqual, equal, match, rejects } from "node:assert/strict";
 import { join } from "node:path";
 import type { AgentConfig } from "../../config/schema.ts";
 import { ManualClock } from "../../core/clock_fake.ts";
-import { readScenarios } from "../../data/scenario.ts";
+import { parseScenario, readScenarios } from "../../data/scenario.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { composeWorld, type ConfiguredWorld, configuredWorld } from "../configured.ts";
+import type { EnvironmentFactory } from "../environment/environment.ts";
+import { localEnvironments } from "../environment/local.ts";
 import { finishGroups } from "../rollout/finish_groups.ts";
 import { firstFailure, lostReasons } from "../rollout/lost.ts";
 import { rolloutMetrics } from "../rollout/metrics.ts";
@@ -35,6 +37,16 @@ while read -r line; do
   said=$(printf %s "$line" | sed 's/.*"content":"\\([^"]*\\)"}\\]}$/\\1/')
   ${before}
   echo "{\\"id\\":\\"$id\\",\\"reward\\":\${#said},\\"explanation\\":\\"it says $said\\"}"
+done
+`;
+
+/** One that gives each attempt its place as a reward, and keeps what it reads in the file `seen`. */
+const BY_PLACE = `
+n=0
+while read -r line; do
+  printf '%s\\n' "$line" >> seen
+  echo "{\\"id\\":\\"3/0/$n\\",\\"reward\\":$n}"
+  n=$((n+1))
 done
 `;
 
@@ -163,9 +175,7 @@ Deno.test("the environment is asked before the program, and the judge after it",
 });
 
 Deno.test("the environment's final state is sent, and one that has none is left out", strict, async () => {
-  const seen = `while read -r line; do echo "$line" >> seen; ` +
-    `echo "{\\"id\\":\\"3/0/$n\\",\\"reward\\":\${n:=0}}"; n=$((n+1)); done\n`;
-  await withReward(`n=0\n${seen}`, async ({ graders }, folder) => {
+  await withReward(BY_PLACE, async ({ graders }, folder) => {
     const environments = testEnvironments({ coverage: () => "none" });
     const world = { environments, graders: [graders[1]!] };
     const turns = [`${callText("say", { text: "hi" })}\n${callText("end")}`, callText("end")];
@@ -180,6 +190,57 @@ Deno.test("the environment's final state is sent, and one that has none is left 
       { id: "3/0/1", scenario },
     ]);
     deepEqual(lines[0].messages, group!.members[0]!.messages);
+  });
+});
+
+Deno.test(
+  "an attempt that breaks its summary stays in its group, and the program reads that it failed",
+  strict,
+  async () => {
+    await withReward(BY_PLACE, async ({ graders }, folder) => {
+      const env = { toolset: "files", files: { "tell.sh": "echo fine\n" }, summary: ["sh", "tell.sh"] };
+      const place = { path: "x", line: 1 };
+      const scenarios = [parseScenario({ id: "s", user: "u", metadata: { env } }, place)];
+      const environments = localEnvironments({
+        ...{ allow_unsandboxed: true, tools: { default: "files" }, scenario_toolsets: [] },
+        ...{ limits: { exec_timeout_secs: 30 }, clock: new ManualClock(), directory: folder },
+        findIsolation: () => Promise.resolve({ isolation: null, reason: "a test" }),
+      });
+      const world = { environments, graders: [environmentGrader(environments), graders[1]!] };
+      const breaking = callText("write_file", { path: "tell.sh", content: "exit 1" });
+      const turns = [`${breaking}\n${callText("submit")}`, callText("submit")];
+      const groups = await rolled({ world, scenarios, turns });
+      await environments.close();
+      finishGroups(groups, settings);
+      deepEqual(lostReasons(groups), {});
+      deepEqual(groups[0]!.members.map(({ total_reward }) => total_reward), [0, 1]);
+      const seen = (await Deno.readTextFile(join(folder, "seen"))).trim().split("\n");
+      deepEqual(seen.map((line) => JSON.parse(line).state), [
+        "(The summary command failed in this attempt's workspace: it exited with status 1.)",
+        "fine\n",
+      ]);
+    });
+  },
+);
+
+Deno.test("a state that a limit or the end of a sandbox made is marked in the attempt", strict, async () => {
+  await withReward(BY_PLACE, async ({ graders }) => {
+    const own = testEnvironments({ coverage: () => "none" });
+    const found = [{ value: "a", timed_out: true }, { value: "b", sandbox_lost: true }] as const;
+    let opened = 0;
+    const environments: EnvironmentFactory = {
+      ...own,
+      async open(...args) {
+        const state = found[opened++]!;
+        return { ...await own.open(...args), state: () => Promise.resolve(state) };
+      },
+    };
+    const world = { environments, graders: [environmentGrader(environments), graders[1]!] };
+    const [group] = await rolled({ world, turns: ["a", "bb"] });
+    deepEqual(group!.members.map(({ deterministic, sandbox_lost }) => [deterministic, sandbox_lost]), [
+      [false, false],
+      [true, true],
+    ]);
   });
 });
 

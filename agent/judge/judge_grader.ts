@@ -3,6 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { rngKey } from "../../core/random.ts";
 import type { Grader } from "../grading/grader.ts";
+import { inspectState } from "../grading/inspect_state.ts";
 import { shownOrder } from "./judged_group.ts";
 import type { RulerJudge } from "./ruler_judge.ts";
 
@@ -32,7 +33,7 @@ export function judgeGrader(judge: RulerJudge, { permute, seed }: JudgeGraderOpt
         throw new ServiceError("judge_failed", error.message, error.details, { cause: error });
       }
     },
-    inspect: async ({ environment }, signal) => ({ evidence: await environment.state(signal) }),
+    inspect: inspectState,
     async grade({ scenario, group, attempts }, signal) {
       const key = permute ? rngKey(seed, "judge", scenario.id, group.update) : null;
       const judged = {

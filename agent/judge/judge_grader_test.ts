@@ -80,7 +80,7 @@ function stateless(
     ...environments,
     async open(...args) {
       const own = state();
-      return { ...await environments.open(...args), state: () => Promise.resolve(own) };
+      return { ...await environments.open(...args), state: () => Promise.resolve({ value: own }) };
     },
   };
 }

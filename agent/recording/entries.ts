@@ -9,7 +9,7 @@ import { BoundaryFailure } from "../trajectory/boundary.ts";
 import { FAILURE_BOUNDARIES } from "../trajectory/trajectory.ts";
 
 /** The version of the form of recordings. */
-export const RECORDING_FORMAT = 1;
+export const RECORDING_FORMAT = 2;
 
 /** Who asked: an attempt, or a group when `member` is null. */
 export interface AskingPlace {

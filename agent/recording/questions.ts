@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import type { ToolCall } from "../../core/chat.ts";
-import type { Environment, EnvironmentGrade } from "../environment/environment.ts";
+import type { Environment, EnvironmentGrade, EnvironmentState } from "../environment/environment.ts";
 import type { AttemptedGroup, Grader } from "../grading/grader.ts";
 import type { CallAnswer } from "../tools/tool_host.ts";
 import { encode, type Question } from "./entries.ts";
@@ -38,7 +38,7 @@ export class TapedEnvironment implements Environment {
     return this.#ask({ op: "grade" }, signal, () => this.own!.grade(signal));
   }
 
-  state(signal: AbortSignal): Promise<unknown> {
+  state(signal: AbortSignal): Promise<EnvironmentState> {
     return this.#ask({ op: "state" }, signal, () => this.own!.state(signal));
   }
 

@@ -8,7 +8,15 @@ import { join } from "node:path";
 import { doing, ServiceError } from "../../core/errors.ts";
 import { writeFileAtomic } from "../../core/files.ts";
 import { LineReader, LineTooLong } from "../../core/line_reader.ts";
-import { decode, encode, type Entry, entrySchema, headerSchema, type RecordingHeader } from "./entries.ts";
+import {
+  decode,
+  encode,
+  type Entry,
+  entrySchema,
+  headerSchema,
+  RECORDING_FORMAT,
+  type RecordingHeader,
+} from "./entries.ts";
 
 /** The longest line in bytes: one answer. */
 export const MAX_RECORDED_LINE_BYTES = 64 << 20;
@@ -128,7 +136,9 @@ function headerOf(path: string, line: string | undefined): RecordingHeader {
   const header = headerSchema.safeParse(value).data;
   if (header) return header;
   const format = (value as { format?: unknown } | null)?.format;
-  const reason = typeof format === "number" ? `it has version ${format}, not 1` : "it begins no recording";
+  const reason = typeof format === "number"
+    ? `it has version ${format}, not ${RECORDING_FORMAT}`
+    : "it begins no recording";
   throw damaged(path, 1, reason);
 }
 

@@ -9,7 +9,7 @@ import {
   writeRecording,
 } from "./recording_file.ts";
 
-const HEADER: RecordingHeader = { format: 1, rollout: "update_000001", complete: true, catalogs: [] };
+const HEADER: RecordingHeader = { format: 2, rollout: "update_000001", complete: true, catalogs: [] };
 
 const ENTRY = {
   group: 0,
@@ -76,8 +76,8 @@ Deno.test("a torn or changed recording is refused with its line", async () => {
     await refused(new Uint8Array(), 1, "it is torn or was changed");
     await writeRecording(folder, HEADER, [encode({ ...ENTRY, group: -1 })]);
     await refused(await Deno.readFile(path), 2, "it is no answer");
-    await writeRecording(folder, { ...HEADER, format: 2 as 1 }, []);
-    await refused(await Deno.readFile(path), 1, "it has version 2, not 1");
+    await writeRecording(folder, { ...HEADER, format: 1 as 2 }, []);
+    await refused(await Deno.readFile(path), 1, "it has version 1, not 2");
   });
 });
 

@@ -53,7 +53,7 @@ Deno.test("an episode that repeats a golden conversation has its golden tokens",
       call: ({ name }) =>
         Promise.resolve({ result: results.shift() ?? null, reward: null, done: name === "submit" }),
       grade: () => Promise.resolve({ reward: 1, timed_out: false }),
-      state: () => Promise.resolve(null),
+      state: () => Promise.resolve({ value: null }),
       close: () => Promise.resolve(),
     });
   const engine = new ScriptedEngine({ vocabulary: 1024, script: ({ turn }) => turns[turn] });

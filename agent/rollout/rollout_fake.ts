@@ -133,7 +133,7 @@ export function testEnvironments(options: TestEnvironmentOptions = {}): TestEnvi
           reward: await (options.grade ? options.grade(scenario, said) : said.length),
           timed_out: false,
         }),
-        state: () => Promise.resolve(said.length > 0 ? said : null),
+        state: () => Promise.resolve({ value: said.length > 0 ? said : null }),
         close: () => {
           factory.live--;
           return Promise.resolve();

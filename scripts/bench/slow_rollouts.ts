@@ -69,7 +69,7 @@ function slowEnvironments(schedule: Schedule, clock: Clock): EnvironmentFactory 
         return { result: "ok", reward: null, done: false };
       },
       grade: () => Promise.resolve({ reward: 0, timed_out: false }),
-      state: () => Promise.resolve(null),
+      state: () => Promise.resolve({ value: null }),
       close() {
         if (is_open) live--;
         is_open = false;

@@ -177,7 +177,7 @@ export class RunningContainer {
    * Runs a line to its end, to its limit or until the signal aborts. A container whose helper does not answer within
    * {@link GRACE_MS} after that is ended, and the call has no output then.
    *
-   * @throws {ServiceError} `environment_failed` when the container has ended.
+   * @throws {ServiceError} `environment_failed` with `details.sandbox_lost` when the container has ended.
    */
   async call(call: ContainerCall): Promise<ContainerReply> {
     if (!this.is_usable || this.#is_busy) throw this.#lost();
@@ -284,6 +284,7 @@ export class RunningContainer {
     return new ServiceError(
       "environment_failed",
       "Cannot use the container: it has ended; a command may have taken all of its memory",
+      { sandbox_lost: true },
     );
   }
 

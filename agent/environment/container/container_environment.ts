@@ -9,9 +9,14 @@ import type { CommandResult } from "../../tools/sandbox.ts";
 import type { CallAnswer } from "../../tools/tool_host.ts";
 import type { Toolset } from "../../tools/toolset.ts";
 import { type ToolsetChoice, toolsetOf } from "../../tools/toolsets.ts";
-import type { Environment, EnvironmentGrade } from "../environment.ts";
+import type { Environment, EnvironmentGrade, EnvironmentState } from "../environment.ts";
 import { protectionOf } from "../protect_globs.ts";
-import { gradeByVerification, type UntouchedVerifications, type Verified } from "../verification.ts";
+import {
+  gradeByVerification,
+  stateBySummary,
+  type UntouchedWorkspaces,
+  type Verified,
+} from "../verification.ts";
 import { NO_ENV, outcomeText } from "../verdict.ts";
 import type { RunningContainer } from "./container.ts";
 import { ContainerSandbox } from "./container_sandbox.ts";
@@ -32,9 +37,6 @@ import type { ContainerPool } from "./pool.ts";
 export const LOST_RESULT =
   "error: the sandbox has ended, and its files are lost; a command may have taken all memory";
 
-/** What a judge reads of an attempt whose container has ended, for the same reason. */
-export const LOST_STATE = "(The sandbox has ended, and its files are lost.)";
-
 /** What an attempt has of its environments. */
 export interface ContainerAttempt {
   scenario: Scenario;
@@ -45,7 +47,7 @@ export interface ContainerAttempt {
   pool: ContainerPool;
   /** For copies of the workspace. */
   folder: string;
-  untouched: UntouchedVerifications;
+  untouched: UntouchedWorkspaces;
   /** Whether its container goes before others that wait. */
   first: boolean;
 }
@@ -172,8 +174,7 @@ export class ContainerEnvironment implements Environment {
   async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
     const { scenario, untouched } = this.attempt;
     const grade = await gradeByVerification(scenario, this, { untouched, signal });
-    if (this.#current) this.#seeEnd(this.#current.container);
-    return this.#is_lost ? { ...grade, sandbox_lost: true } : grade;
+    return this.#withEnd(grade);
   }
 
   async verify(signal: AbortSignal): Promise<Verified> {
@@ -189,36 +190,33 @@ export class ContainerEnvironment implements Environment {
     return this.#sandbox(container).run({ argv, own_home: true }, signal);
   }
 
-  #seeEnd(container: RunningContainer): void {
-    this.#is_lost ||= this.#hasEnded(container);
+  #seeEnd(): void {
+    this.#is_lost ||= this.#current !== null && this.#hasEnded(this.#current.container);
+  }
+
+  /** What is found out about the attempt, with the end of one of its containers. */
+  #withEnd<T extends object>(found: T): T & { sandbox_lost?: true } {
+    this.#seeEnd();
+    return this.#is_lost ? { ...found, sandbox_lost: true } : found;
   }
 
   /** Gives back the container. */
   release(): void {
     if (!this.#current) return;
-    const { container } = this.#current;
-    this.#seeEnd(container);
-    this.attempt.pool.release(container);
+    this.#seeEnd();
+    this.attempt.pool.release(this.#current.container);
     this.#current = null;
   }
 
-  /** The output of the scenario's `summary` command, in the container of the verification when there was one. */
-  async state(signal: AbortSignal): Promise<string | null> {
-    const { summary } = this.#env;
-    if (!summary) return null;
+  async state(signal: AbortSignal): Promise<EnvironmentState> {
+    const { scenario, untouched } = this.attempt;
+    return this.#withEnd(await stateBySummary(scenario, this, { untouched, signal }));
+  }
+
+  /** In the container of the verification when there was one. */
+  async summarise(signal: AbortSignal): Promise<CommandResult> {
     const container = this.#current?.container ?? await this.#copy(signal, true);
-    const result = await this.#graded(container, summary, signal).catch((error) => {
-      signal.throwIfAborted();
-      if (!this.#hasEnded(container)) throw error;
-      return null;
-    });
-    signal.throwIfAborted();
-    if (result === null) return LOST_STATE;
-    if (result.code === 0) return result.stdout;
-    throw new ServiceError(
-      "environment_failed",
-      `Cannot summarise the result: the command ${outcomeText(result)}`,
-    );
+    return await this.#graded(container, this.#env.summary!, signal);
   }
 
   /** The pool ends the container, or cleans it for another attempt. */

@@ -76,7 +76,7 @@ for (const reuse of ["never", "workspace"] as const) {
       names.push(await live());
       await environment.close();
       const next = await open({ summary });
-      equal(await next.state(NEVER), CLEAN);
+      deepEqual(await next.state(NEVER), { value: CLEAN });
       names.push(await live());
       await next.close();
     }

@@ -71,7 +71,7 @@ Deno.test("a replay takes the tools from its recordings and asks no host", async
     await assert.rejects(read(), { code: "path_not_found" });
     const answer = { name: "files", version: "1", tools: [fakeTool("other")] };
     const catalogs = [{ scenarios: ["a"], answer }];
-    await writeRecording(recordings, { format: 1, rollout: "update_000001", complete: true, catalogs }, []);
+    await writeRecording(recordings, { format: 2, rollout: "update_000001", complete: true, catalogs }, []);
     assert.deepEqual((await read()).scenarios.map(({ id }) => id), ["a", "b"]);
     assert.deepEqual([host.count.listed, host.count.opened], [0, 0]);
     await Deno.writeTextFile(`${recordings}/update_000002.jsonl.gz`, "");

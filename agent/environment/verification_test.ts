@@ -167,7 +167,8 @@ Deno.test("a summary is compared with that of an untouched workspace, once for e
   ]);
   deepEqual(log, ["open", "close"]);
   // The verification of the same scenario is another question.
-  equal((await graded(KILLED, untouched)).reward, 0);
+  const broken = workspaceOf(() => Promise.resolve(KILLED));
+  equal((await gradeByVerification(task, broken, { untouched, signal: NEVER })).reward, 0);
   deepEqual(log, ["open", "close", "open", "close"]);
   deepEqual(
     await stateBySummary(scenario, workspaceOf(() => Promise.reject(new Error("asked"))), {

@@ -1080,6 +1080,8 @@ export interface FoundTrajectoryMember {
   advantage: number | null;
   malformed_calls: number;
   deterministic: boolean;
+  /** Whether its container had ended before the attempt or its verification did. */
+  sandbox_lost: boolean;
   timings: TrajectoryTimings;
   turns: number;
   judge_score: number | null;
@@ -1177,6 +1179,8 @@ export interface TrajectoryMemberSummary {
   advantage: number | null;
   malformed_calls: number;
   deterministic: boolean;
+  /** Whether its container had ended before the attempt or its verification did. */
+  sandbox_lost: boolean;
   timings: TrajectoryTimings;
   turns: number;
   judge_score: number | null;
@@ -1235,6 +1239,8 @@ export interface TrajectoryMember {
   advantage: number | null;
   malformed_calls: number;
   deterministic: boolean;
+  /** Whether its container had ended before the attempt or its verification did. */
+  sandbox_lost: boolean;
   timings: TrajectoryTimings;
   /** One for each turn. */
   step_rewards: number[];

@@ -67,11 +67,11 @@ function groupFacts({ update, scenario, line, toolset, graded_by, status, member
 function memberFacts(trajectory: Trajectory): MemberFacts {
   const { member, stop_reason, status, failure, step_rewards, terminal_reward, total_reward } = trajectory;
   const { turn_advantages, advantage, assessment, malformed_calls, deterministic, timings } = trajectory;
-  const { turns, fragments, verification } = trajectory;
+  const { turns, fragments, verification, sandbox_lost } = trajectory;
   return {
     attribution: attributionOf(trajectory),
     ...{ member, stop_reason, status, failure, step_rewards, terminal_reward, total_reward },
-    ...{ turn_advantages, advantage, malformed_calls, deterministic, timings },
+    ...{ turn_advantages, advantage, malformed_calls, deterministic, sandbox_lost, timings },
     turns: turns.map(({ turn, calls, reward, started_ms, generate_ms, tools_ms }) => (
       { turn, calls: calls.length, reward, started_ms, generate_ms, tools_ms }
     )),

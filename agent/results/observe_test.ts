@@ -65,18 +65,12 @@ test("an update is a line of facts for each group, then texts, then tokens; and 
   });
   const { timings, ...member } = facts.members[1];
   deepEqual(member, {
-    ...{
-      member: 1,
-      stop_reason: "completed",
-      status: "kept",
-      failure: null,
-      attribution: null,
-      tokens: 5,
-      action_tokens: 2,
-    },
+    ...{ member: 1, stop_reason: "completed", status: "kept", failure: null, attribution: null },
+    ...{ tokens: 5, action_tokens: 2 },
     turns: [{ turn: 0, calls: 0, reward: 0, started_ms: 0, generate_ms: 0, tools_ms: 0 }],
     ...{ step_rewards: [0], terminal_reward: 0, total_reward: 0, turn_advantages: [-1], advantage: -1 },
-    ...{ judge_score: 0.25, verification: null, malformed_calls: 0, deterministic: true },
+    ...{ judge_score: 0.25, verification: null, malformed_calls: 0 },
+    ...{ deterministic: true, sandbox_lost: false },
   });
   deepEqual(Object.keys(timings), Object.keys(groups[0]!.members[0]!.timings));
   deepEqual(lines[2].texts, { tools: [], prompt_messages: [{ role: "user", content: "q" }] });

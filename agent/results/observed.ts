@@ -167,6 +167,8 @@ export const memberFactsSchema = z.object({
   verification: verificationSchema.omit({ output: true }).nullable(),
   malformed_calls: count,
   deterministic: z.boolean(),
+  /** False in files of earlier programs, too. */
+  sandbox_lost: z.boolean().default(false),
   timings: timingsSchema,
 });
 

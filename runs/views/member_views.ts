@@ -32,10 +32,10 @@ export function updateSummary(entry: ObservedUpdate): UpdateSummary {
 
 function memberFields(facts: MemberFacts) {
   const { member, stop_reason, status, failure, attribution, tokens, action_tokens, terminal_reward } = facts;
-  const { total_reward, advantage, malformed_calls, deterministic, timings } = facts;
+  const { total_reward, advantage, malformed_calls, deterministic, sandbox_lost, timings } = facts;
   return {
     ...{ member, stop_reason, status, failure, attribution, tokens, action_tokens, terminal_reward },
-    ...{ total_reward, advantage, malformed_calls, deterministic, timings },
+    ...{ total_reward, advantage, malformed_calls, deterministic, sandbox_lost, timings },
   };
 }
 

@@ -32,7 +32,7 @@ function fillColumns({ fragments }: Trajectory, advantages: readonly number[]): 
 
 /**
  * Two groups. In the first, member 0 has two turns (tokens 1 2 3 · 10 11 · 9 · 10 11 12) with a call and a judge,
- * member 1 one turn (1 2 3 · 10 11 12), member 2 ran out of time, and the tool of member 3 failed. The second has two
+ * member 1 one turn (1 2 3 · 10 11 12) and a container that ended, member 2 ran out of time, and the tool of member 3 failed. The second has two
  * equal members.
  */
 export function sampleGroups(update: number): Group[] {
@@ -66,7 +66,7 @@ export function sampleGroups(update: number): Group[] {
     ...{ malformed: false, result: HOSTILE, reward: 0.5, done: false, failure: null, exec_ms: 7 },
   }];
   best.verification = { ended: "exited", code: 0, output: "", capped: false };
-  Object.assign(worst, { turn_advantages: [-1.5], advantage: -1.5 });
+  Object.assign(worst, { turn_advantages: [-1.5], advantage: -1.5, sandbox_lost: true });
   fillColumns(best, [1.5, 1]);
   fillColumns(worst, [-1.5]);
   late.status = "dropped";

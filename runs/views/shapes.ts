@@ -47,7 +47,7 @@ export const updateSummarySchema = z.strictObject({
 
 const { stop_reason, status, failure, attribution, tokens, action_tokens, terminal_reward, total_reward } =
   memberFactsSchema.shape;
-const { advantage, judge_score, malformed_calls, timings } = memberFactsSchema.shape;
+const { advantage, judge_score, malformed_calls, sandbox_lost, timings } = memberFactsSchema.shape;
 
 const memberFields = {
   member: count.meta({ description: "Position in the group, from 0." }),
@@ -67,6 +67,9 @@ const memberFields = {
   advantage: advantage.meta({ description: "Mean over the tokens that the model wrote." }),
   malformed_calls,
   deterministic,
+  sandbox_lost: sandbox_lost.unwrap().meta({
+    description: "Whether its container had ended before the attempt or its verification did.",
+  }),
   timings,
 };
 

@@ -13,6 +13,7 @@ const FACTS = {
   total_reward: 0,
   malformed_calls: 0,
   deterministic: true,
+  sandbox_lost: false,
   timings: TIMINGS,
 };
 
@@ -73,6 +74,7 @@ test("an update has its groups in order, with members and without texts", async 
     ...{ graded_by: "environment", status: "kept" },
   });
   assert.deepEqual(members[0], { ...BEST, turns: 2, judge_score: 0.75 });
+  assert.deepEqual(members.map(({ sandbox_lost }: typeof BEST) => sandbox_lost), [false, true, false, false]);
   assert.deepEqual(members[3], {
     ...{ member: 3, stop_reason: "tool_failed", status: "failed", tokens: 5, action_tokens: 2, turns: 1 },
     failure: { boundary: "tool", message: "it broke" },

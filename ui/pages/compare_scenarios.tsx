@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import type { Run, RunScenario, RunScenarioGroup, TrajectoryMember } from "../../api/types.ts";
 import { allPages, ApiProblem } from "../client/api.ts";
 import { useCall, useLoad } from "../client/use_call.ts";
+import { endingOf, wordsOf } from "../parts/attempt.ts";
 import { Conversation } from "../parts/conversation.tsx";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { numberText } from "../parts/format.ts";
@@ -73,11 +74,12 @@ function Scenarios({ runs, rows }: { runs: readonly Run[]; rows: readonly Scenar
   );
 }
 
-function factsOf({ total_reward, stop_reason, status, action_tokens }: TrajectoryMember): Fact[] {
+function factsOf(member: TrajectoryMember): Fact[] {
+  const { total_reward, status, action_tokens } = member;
   return [
     ["Reward", numberText(total_reward)],
-    ["Ended", stop_reason.replaceAll("_", " ")],
-    ["Status", status.replaceAll("_", " ")],
+    ["Ended", endingOf(member)],
+    ["Status", wordsOf(status)],
     ["Tokens", String(action_tokens)],
   ];
 }

@@ -1,18 +1,18 @@
 /** What an attempt came to. */
 
 import type { TrajectoryMember } from "../../api/types.ts";
-import { lossOf, rewardSum, wordsOf } from "../parts/attempt.ts";
+import { endingOf, lossOf, rewardSum } from "../parts/attempt.ts";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { numberText } from "../parts/format.ts";
 import { Timeline } from "../parts/timeline.tsx";
 
 function factsOf(member: TrajectoryMember): Fact[] {
-  const { stop_reason, total_reward, advantage, action_tokens, tokens, turns, judge } = member;
+  const { total_reward, advantage, action_tokens, tokens, turns, judge } = member;
   return [
     ["Reward", numberText(total_reward)],
     ["Advantage", numberText(advantage)],
     ...(judge ? [["Judge", numberText(judge.score)] as const] : []),
-    ["Ended", wordsOf(stop_reason)],
+    ["Ended", endingOf(member)],
     ["Turns", String(turns.length)],
     ["Tokens written", `${action_tokens.toLocaleString("en")} of ${tokens.toLocaleString("en")}`],
   ];

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { FoundTrajectoryMember } from "../../api/types.ts";
 import { usePages } from "../client/use_pages.ts";
-import { wordsOf } from "../parts/attempt.ts";
+import { endingOf, wordsOf } from "../parts/attempt.ts";
 import { numberText } from "../parts/format.ts";
 import { Shortcuts, useKeys } from "../parts/keys.tsx";
 import { LongTable, ROW_KEYS } from "../parts/long_table.tsx";
@@ -104,7 +104,7 @@ export function TrajectorySearch({ id }: { id: string }) {
         }
       >
         {(found) => {
-          const { update, group, member, scenario, total_reward, advantage, stop_reason } = found;
+          const { update, group, member, scenario, total_reward, advantage } = found;
           return (
             <>
               <th scope="row">
@@ -117,7 +117,7 @@ export function TrajectorySearch({ id }: { id: string }) {
               </td>
               <td class="number strong">{numberText(total_reward)}</td>
               <td class="number">{numberText(advantage)}</td>
-              <td>{wordsOf(stop_reason)}</td>
+              <td>{endingOf(found)}</td>
               <td class="number">{found.turns}</td>
               <td class="number">{found.action_tokens.toLocaleString("en")}</td>
               <td class="quiet">{lostText(found)}</td>

@@ -56,6 +56,11 @@ export function rewardSum({ step_rewards, terminal_reward, total_reward }: Traje
 /** A word of the API as people write it: `no_tool_call` is "no tool call". */
 export const wordsOf = (name: string) => name.replaceAll("_", " ");
 
+/** Why an attempt ended, and whether it had lost its container. */
+export const endingOf = (
+  { stop_reason, sandbox_lost }: Pick<TrajectoryMemberSummary, "stop_reason" | "sandbox_lost">,
+): string => `${wordsOf(stop_reason)}${sandbox_lost ? ", after the end of its container" : ""}`;
+
 /** Why a member was not trained on; null for one that was. */
 export function lossOf(
   { status, attribution, stop_reason }: Pick<

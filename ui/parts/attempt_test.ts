@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { TrajectoryMember } from "../../api/types.ts";
-import { breakOf, lossesOf, lossOf, rewardSum, segmentsOf } from "./attempt.ts";
+import { breakOf, endingOf, lossesOf, lossOf, rewardSum, segmentsOf } from "./attempt.ts";
 
 type Broken = Parameters<typeof breakOf>[0];
 
@@ -54,6 +54,14 @@ Deno.test("a reward is told as the sum that it is", () => {
   const ungraded = { ...member, terminal_reward: null, total_reward: null };
   assert.equal(rewardSum(ungraded), "not graded, its steps gave 0.5 + 0");
   assert.equal(rewardSum({ ...ungraded, step_rewards: [] }), "not graded");
+});
+
+Deno.test("an attempt that lost its container says so beside its end", () => {
+  assert.equal(endingOf({ stop_reason: "no_tool_call", sandbox_lost: false }), "no tool call");
+  assert.equal(
+    endingOf({ stop_reason: "completed", sandbox_lost: true }),
+    "completed, after the end of its container",
+  );
 });
 
 Deno.test("members that were not trained on say why, one by one and together", () => {

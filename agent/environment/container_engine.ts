@@ -7,11 +7,11 @@ import { isJsonObject } from "../../core/json.ts";
 /** The time that an engine has for an answer that starts nothing. */
 export const ENGINE_TIMEOUT_MS = 15_000;
 
-/** The most bytes of an engine's answer that are kept. */
-const MAX_ANSWER_BYTES = 1 << 20;
+/** The most bytes of each output of an engine's program that are kept. */
+export const MAX_ANSWER_BYTES = 1 << 20;
 
 /** The most characters of an engine's message in an error. */
-const QUOTED_CHARS = 400;
+export const QUOTED_CHARS = 400;
 
 /** The environment variable with the address of a Docker engine. */
 export const DOCKER_HOST = "DOCKER_HOST";
@@ -85,7 +85,7 @@ async function inspectEngine(program: string, { clock, signal }: EngineSearch): 
   }
   const errors = isJsonObject(info) && Array.isArray(info.ServerErrors) ? info.ServerErrors : [];
   if (asked.code !== 0 || errors.length > 0) {
-    const reason = (asked.stderr.trim() || errors.join("; ")).slice(0, QUOTED_CHARS);
+    const reason = (asked.stderr.trim() || errors.join("; ")).slice(0, QUOTED_CHARS).toWellFormed();
     throw engineError(`${program} does not answer (${reason}); start it`);
   }
   const engine = isJsonObject(info) ? podmanFacts(program, info) ?? dockerFacts(program, info) : null;

@@ -11,7 +11,7 @@ import type { PermissionNeeds } from "../../core/permissions.ts";
 import { type McpHostOptions, McpServerHost } from "./mcp_server.ts";
 
 /** The limit of a call without `[agent.environment]`, in seconds: its default there. */
-const CALL_TIMEOUT_SECS = 30;
+export const CALL_TIMEOUT_SECS = 30;
 
 /** Whether a configuration has MCP servers. */
 export function hasMcpServers({ mcp_servers, mcp_config }: AgentConfig): boolean {

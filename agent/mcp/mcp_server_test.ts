@@ -1,10 +1,22 @@
 import { deepEqual, equal, match, ok, rejects, throws } from "node:assert/strict";
+import type { AgentConfig } from "../../config/schema.ts";
+import { mcpServerSchema } from "../../config/sections/mcp.ts";
 import { MAX_SCHEMA_CHARS } from "../../core/argument_schema.ts";
+import { WakingClock } from "../../core/clock_fake.ts";
 import { isDead } from "../../tests/process_state.ts";
 import { checkCall } from "../tools/toolset.ts";
 import { END_GRACE_MS } from "./child_transport.ts";
+import { CALL_TIMEOUT_SECS, mcpHosts } from "./mcp_hosts.ts";
 import { MAX_FAILURES, MAX_REASON_CHARS, RESTART_DELAY_MS } from "./mcp_server.ts";
-import { CALL_TIMEOUT_MS, callOnce, hosted, never, strict, testHost } from "./mcp_testing.ts";
+import {
+  CALL_TIMEOUT_MS,
+  callOnce,
+  hosted,
+  misbehavingCommand,
+  never,
+  strict,
+  testHost,
+} from "./mcp_testing.ts";
 import { MAX_DESCRIPTION_CHARS, offeredTools } from "./offered_tools.ts";
 import { MAX_LIST_PAGES, MAX_LISTED_TOOLS } from "./sdk.ts";
 import { START_TIMEOUT_MS } from "./session.ts";
@@ -273,6 +285,36 @@ hosted(
     await hanging;
     const [later] = await Promise.all([callOnce(host, "pid"), clock.wake(RESTART_DELAY_MS)]);
     ok(later !== pid && await isDead(pid));
+  },
+);
+
+Deno.test(
+  "a call may take exec_timeout_secs, and CALL_TIMEOUT_SECS without an environment",
+  strict,
+  async () => {
+    for (
+      const [environment, secs] of [
+        [undefined, CALL_TIMEOUT_SECS],
+        [{ limits: { exec_timeout_secs: 7 } }, 7],
+      ] as const
+    ) {
+      const clock = new WakingClock(), command = misbehavingCommand();
+      const agent = {
+        mcp_servers: [mcpServerSchema.parse({ name: "odd", command, stateless: true })],
+        environment,
+      };
+      const [host] = mcpHosts(agent as unknown as AgentConfig, { clock, report: () => {} });
+      await host!.list(never);
+      let is_over = false;
+      const hanging = rejects(callOnce(host!, "hang"), { message: RegExp(`no answer within ${secs} s$`) })
+        .finally(() => is_over = true);
+      await clock.sleeper(secs * 1000);
+      await clock.advance(secs * 1000 - 1);
+      equal(is_over, false);
+      await clock.advance(1);
+      await hanging;
+      await host!.close();
+    }
   },
 );
 

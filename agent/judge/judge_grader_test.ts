@@ -14,6 +14,7 @@ import {
   WaitsClock,
   withChatServer,
 } from "../../core/chat_api/chat_server_fake.ts";
+import { MAX_RETRY_WAIT_MS } from "../../core/chat_api/retry.ts";
 import { parseScenario } from "../../data/scenario.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
@@ -315,6 +316,9 @@ for (const [what, behave, requests, message] of ENDPOINTS) {
       assert.deepEqual([groups[0]!.status, metrics["judge/failed_fraction"]], ["ungraded", 1]);
       assert.match(groups[0]!.members[0]!.failure!.message, message);
       assert.ok(!JSON.stringify([groups, metrics]).includes("canary"));
+      if (what === "is busy for an hour") {
+        assert.deepEqual(clock.waits, [MAX_RETRY_WAIT_MS, MAX_RETRY_WAIT_MS]);
+      }
       // Three attempts of 20 s, and waits of at most 60 s between them.
       assert.ok(clock.monotonic_ms() - started <= 3 * 20_000 + 2 * 60_000);
     });

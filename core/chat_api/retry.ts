@@ -16,12 +16,13 @@ export function isRetryable(status: number): boolean {
 }
 
 /**
- * The milliseconds that a `Retry-After` asks to wait, as seconds or as a date; null when it says neither.
+ * The milliseconds that a `Retry-After` asks to wait, as seconds or as a date: 0 for one that has passed, infinity for
+ * more than a number holds; null when it says neither.
  *
  * @param now_ms Since the epoch.
  */
 export function retryAfterMs(header: string, now_ms: number): number | null {
-  if (/^\d{1,9}$/.test(header)) return Number(header) * 1000;
+  if (/^\d+$/.test(header)) return Number(header) * 1000;
   const date_ms = HTTP_DATE.test(header) ? Date.parse(header) : NaN;
   return Number.isNaN(date_ms) ? null : Math.max(0, date_ms - now_ms);
 }

@@ -7,6 +7,7 @@ import { FragmentRecorder } from "../trajectory/fragments.ts";
 import type { Group } from "../trajectory/group.ts";
 import type { Trajectory } from "../trajectory/trajectory.ts";
 import { keepsTexts, type ObserveOptions, ObserveWriter, readIndex } from "./observe.ts";
+import { memberFactsSchema } from "./observed.ts";
 import { capText } from "./observe_texts.ts";
 import { MAX_LINE_DEPTH, MAX_OBSERVED_LINE_BYTES, readLine, scanLines } from "./observed_file.ts";
 
@@ -102,6 +103,14 @@ test("an update is a line of facts for each group, then texts, then tokens; and 
     }],
     skipped_lines: 0,
   });
+});
+
+test("facts of earlier programs, which lack a field, are read", async (options) => {
+  const writer = await ObserveWriter.open(options);
+  await writer.write(1, finished(rewardedGroup([1])), { metrics: {}, step: 1 });
+  const [{ facts }] = await linesOf(options, 1);
+  const { attribution: _, sandbox_lost: __, ...earlier } = facts.members[0];
+  deepEqual(memberFactsSchema.parse(earlier), { ...earlier, attribution: null, sandbox_lost: false });
 });
 
 test("positions of turns and spans count over all fragments, and a long fragment has several parts", async (options) => {

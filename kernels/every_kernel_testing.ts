@@ -1,0 +1,189 @@
+/** Every kernel that a device runs, from the launch functions themselves. Tests and static checks go through the list. */
+
+import assert from "node:assert/strict";
+import type { GpuCard } from "../core/device.ts";
+import { PAGE_TOKENS } from "../core/kv_pages.ts";
+import { PREFERENCE_LOSS_NAMES } from "../core/preference_loss.ts";
+import { adamw } from "./adamw/adamw.ts";
+import { attentionBackward, attentionForward, headWidthStep } from "./attention/attention.ts";
+import type { AttentionRules } from "./attention/visibility.ts";
+import { addBias } from "./bias/bias.ts";
+import { embedding } from "./embedding/embedding.ts";
+import { gatedActivation, gatedActivationBackward } from "./gated_activation/gated_activation.ts";
+import { interpolate } from "./interpolate/interpolate.ts";
+import type { Kernel } from "./kernel.ts";
+import { attentionPaged } from "./kv_pages/attention_paged.ts";
+import { kvCopyPage, kvRound, kvWrite } from "./kv_pages/kv_pages.ts";
+import { loraGradient } from "./lora_gradient/lora_gradient.ts";
+import { crossEntropyBackward, tokenLogprobs } from "./loss/cross_entropy.ts";
+import { klDivergence } from "./loss/kl_divergence.ts";
+import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
+import { preferenceLoss } from "./loss/preference_loss.ts";
+import { matmul } from "./matmul/matmul.ts";
+import type { Recorder } from "./recorder.ts";
+import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
+import { rope } from "./rope/rope.ts";
+import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows/rows.ts";
+import { advance } from "./sample_token/advance.ts";
+import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
+import { softCap } from "./soft_cap/soft_cap.ts";
+import { sumOfSquares } from "./sum/sum.ts";
+import type { Allocator, DType, Tensor } from "./tensor.ts";
+import { createWeight, type Weight } from "./weights/weight.ts";
+import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "./weights/table.ts";
+
+/** The shapes for which kernels are listed. */
+export interface KernelShapes {
+  /** The width of a head, the query heads that share a key/value head, and what else the scores follow. */
+  heads: readonly { width: number; group: number; rules?: Omit<AttentionRules, "scale"> }[];
+  /** Widths of rows: hidden states, feed-forward blocks, heads. */
+  widths: readonly number[];
+  vocabularies: readonly number[];
+}
+
+const f32 = (...shape: number[]) => ({ shape, dtype: "f32", offset_bytes: 0 }) as unknown as Tensor;
+const of = (dtype: DType, ...shape: number[]) => ({ shape, dtype, offset_bytes: 0 }) as unknown as Tensor;
+
+/** A weight of any type. */
+function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
+  const create = (_: string, shape: number[], dtype: DType) => of(dtype, ...shape);
+  const allocator = { create, limit_bytes: Infinity };
+  return createWeight(allocator as unknown as Allocator, "test", { type, shape: [rows, columns] });
+}
+
+/** Collects the dispatched kernels. A kernel is named after the first use that dispatched it. */
+class KernelLister {
+  readonly names = new Map<Kernel, string>();
+  readonly empty = f32(16);
+  readonly #taken = new Set<string>();
+  #use = "";
+
+  constructor(readonly gpu: Pick<GpuCard, "facts" | "subgroup_size">) {}
+
+  /** The recorder for dispatches of a use. */
+  for(use: string): Recorder {
+    this.#use = use;
+    return this as unknown as Recorder;
+  }
+
+  dispatch(kernel: Kernel, params: Record<string, number>, operands: Record<string, Tensor>): void {
+    for (const name of [...kernel.inputs, ...kernel.outputs]) assert.ok(operands[name], name);
+    for (const name of Object.keys(kernel.params)) assert.ok(Number.isFinite(params[name]), name);
+    if (this.names.has(kernel)) return;
+    const name = `${kernel.name}, ${this.#use}`;
+    assert.ok(!this.#taken.has(name), `the uses of ${name} tell its kernels apart`);
+    this.#taken.add(name);
+    this.names.set(kernel, name);
+  }
+}
+
+function listAttention(list: KernelLister, { width, group, rules }: KernelShapes["heads"][number]): void {
+  const N = 3, q = f32(N, group, width), k = f32(N, 1, width), sums = f32(N, group);
+  const packed = { q, k, v: k, o: q, d_o: q, d_q: q, d_k: k, d_v: k, lse: sums, delta: sums };
+  const shown = Object.entries(rules ?? {}).map(([name, value]) => `, ${name} ${value}`).join("");
+  const use = `${group} heads of ${width}${shown}`, scaled = { scale: 1, ...rules };
+  if (width % headWidthStep(width) === 0) {
+    attentionForward(list.for(use), { ...packed, rows: of("u32", N, 4) }, scaled);
+    attentionBackward(list.for(use), { ...packed, rows: of("u32", N, 4) }, scaled);
+  }
+  const places = { page_table: of("u32", 2, 2), slots: of("u32", N), positions: of("u32", N) };
+  for (const dtype of ["f32", "f16"] as const) {
+    const pages = of(dtype, 4, 1, PAGE_TOKENS, width);
+    const paged = { ...places, k_pages: pages, v_pages: pages };
+    attentionPaged(list.for(`${use}, ${dtype}`), { ...paged, q, o: q, state: f32(N, group, 2) }, scaled);
+    const recorder = list.for(dtype);
+    kvWrite(recorder, { ...paged, k, v: k });
+    kvCopyPage(recorder, { ...paged, copies: of("u32", 1, 3) });
+    kvRound(recorder, { k, v: k }, dtype);
+  }
+}
+
+function listMatmul(list: KernelLister): void {
+  for (const type of WEIGHT_TYPE_NAMES) {
+    const table = weightOf(type, 64, 256);
+    embedding(list.for("any table"), { ids: of("u32", 3), table, x: f32(3, 256) });
+    for (const rows of [1, 20, 100, 1000]) {
+      for (const compute of ["f32", "f16"] as const) {
+        const recorder = list.for(`${rows} rows`);
+        matmul(recorder, "nt", { x: f32(rows, 256), weight: table, y: f32(rows, 64) }, { compute });
+        matmul(recorder, "nn", { x: f32(rows, 64), weight: table, y: f32(rows, 256) }, { compute });
+      }
+    }
+  }
+  for (const rank of [4, 16, 64]) {
+    const tensors = { p: f32(9, 64), q: f32(9, rank), out: f32(64, rank), partials: f32(64 * rank) };
+    loraGradient(list.for(`rank ${rank}`), tensors, { order: "column_rank", alpha: 1 });
+  }
+}
+
+/** Lists all kernels that work on rows of a width. */
+function listRows(list: KernelLister, width: number): void {
+  const x = f32(3, width), v = f32(width), r = f32(3), index = of("u32", 3), use = `width ${width}`;
+  const recorder = list.for(use);
+  rmsNorm(recorder, { x, y: x, gamma: v, rstd: r }, 1e-6);
+  rmsNorm(recorder, { x, y: x, gamma: v, rstd: r, residual: x }, 1e-6);
+  rmsNormBackward(recorder, { x, gamma: v, rstd: r, d_y: x, d_x: x }, { accumulate: true });
+  for (const activation of ["silu", "gelu_tanh"] as const) {
+    const recorder = list.for(`${use}, ${activation}`);
+    gatedActivation(recorder, { gate: x, up: x, h: x }, activation);
+    gatedActivationBackward(recorder, { gate: x, up: x, d_h: x, d_gate: x, d_up: x }, activation);
+  }
+  list.for(use);
+  gatherRows(recorder, { x, y: x, index });
+  scatterRows(recorder, { x, y: x, index });
+  scatterAddRows(recorder, { x, y: x, index });
+  fill(recorder, v, 0);
+  interpolate(recorder, { origin: v, x: v }, 0.5);
+  fill(list.for(`${use}, u32`), of("u32", width), 0);
+  list.for(use);
+  sumOfSquares(recorder, { x: [v], partials: f32(1 << 14), out: f32(1) });
+  const rotated = { x: f32(3, 2, 2 * width), positions: index, cosines: f32(9, width), sines: f32(9, width) };
+  rope(recorder, rotated, { inverse: false });
+  rope(recorder, rotated, { inverse: false, pairing: "adjacent" });
+  addBias(recorder, { y: x, bias: f32(width) });
+  softCap(recorder, { x }, 30);
+  const options = { lr: 1, beta1: 0.9, beta2: 0.99, eps: 1e-8, weight_decay: 0, max_grad_norm: 1, step: 1 };
+  adamw(recorder, { parts: [{ p: v, g: v, m: v, v }], norm_sq: f32(1), stats: of("u32", 4) }, options);
+}
+
+function listVocabulary(list: KernelLister, vocabulary: number): void {
+  const logits = f32(3, vocabulary), r = f32(3), words = of("u32", 3);
+  const partials = f32(1 << 16), use = `vocabulary ${vocabulary}`, recorder = list.for(use);
+  const loss = { logits, targets: words, partials, logsumexp: f32(3, 2), g: r };
+  tokenLogprobs(recorder, { ...loss, logprob: r, entropy: r }, 0);
+  crossEntropyBackward(recorder, loss, 0);
+  crossEntropyBackward(list.for(`${use}, soft_cap 30`), loss, 0, 30);
+  list.for(use);
+  const logsumexps = { p_logsumexp: loss.logsumexp, q_logsumexp: loss.logsumexp };
+  klDivergence(recorder, { ...logsumexps, p_logits: logits, q_logits: logits, partials, divergence: r }, 0);
+  const range = { first_row: 0, rows: 3, normalizer: 1 }, weights = { logprob: r, weight: r, g: r };
+  const results = f32(4, 3);
+  sftLoss(recorder, { ...weights, results }, range);
+  const policy = { ...weights, results, ratio: null, reference_logprob: null, advantage: r };
+  policyLoss(recorder, policy, { ...range, clip_low: 0.2, clip_high: 0.2, kl_coefficient: 0 });
+  const ratio = { logprob: r, old_logprob: r, log_ratio: r, ranges: of("u32", 1, 2) };
+  sequenceRatio(recorder, ratio);
+  const pairs = { logprob: r, reference_logprob: r, ranges: of("u32", 1, 3), g: r, results };
+  for (const loss of PREFERENCE_LOSS_NAMES) {
+    preferenceLoss(list.for(loss), pairs, { loss, beta: 1, gamma: 0, lambda: 0, normalizer: 1 });
+  }
+  list.for(use);
+  const rows = { temperature: r, position: words, token: words, logprob: r, rng_key: of("u32", 3, 2) };
+  sampleToken(recorder, { ...rows, logits, partials, mask: null, cutoff: null });
+  topCutoff(recorder, { logits, mask: null, temperature: r, top_k: words, top_p: r, cutoff: r });
+  const state = { position: words, token_position: words, remaining: words, slots: words };
+  advance(recorder, { ...rows, ...state, stop_tokens: of("u32", 3, 8), out: of("u32", 2, 1, 3) }, 0);
+}
+
+/** The kernels that a device runs for these shapes, each with a name that tells it from the others. */
+export function everyKernel(
+  card: Pick<GpuCard, "facts" | "subgroup_size">,
+  { heads, widths, vocabularies }: KernelShapes,
+): Map<Kernel, string> {
+  const list = new KernelLister(card);
+  for (const head of heads) listAttention(list, head);
+  listMatmul(list);
+  for (const width of widths) listRows(list, width);
+  for (const vocabulary of vocabularies) listVocabulary(list, vocabulary);
+  return list.names;
+}

@@ -37,7 +37,15 @@ const PARTS: readonly Part[] = [
   { name: "gate", prefixes: ["scripts/"], parallel: true, processes: 1 },
   {
     name: "kernels and trainer",
-    prefixes: ["core/", "data/", "kernels/", "trainer/", "tests/golden", "tests/llama_cpp"],
+    prefixes: [
+      "core/",
+      "data/",
+      "kernels/",
+      "trainer/",
+      "scripts/static_gpu",
+      "tests/golden",
+      "tests/llama_cpp",
+    ],
     separate: true,
     processes: 2,
   },

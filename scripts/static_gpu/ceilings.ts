@@ -1,0 +1,136 @@
+/** Ceilings for what a compiler says of the GPU forms: a change that makes one worse is seen, and is a decision. */
+
+import { fileURLToPath } from "node:url";
+import { type CompiledFamilies, FAMILIES, type Family } from "./radv.ts";
+import type { Statistics } from "./statistics.ts";
+
+const PATH = fileURLToPath(new URL("ceilings.json", import.meta.url));
+
+/** The stored values of a form, in this order; the last three only for a form with a tile. */
+const FIELDS = [
+  "vgprs",
+  "spills",
+  "lds_bytes",
+  "instructions",
+  "latency",
+  "inverse_throughput",
+  "tile_instructions",
+  "tile_fmas",
+  "tile_around",
+] as const;
+
+/** The fields that may not rise. What lies in and around a tile counts by {@link instructionsPerFma}. */
+const HELD = FIELDS.slice(0, 6) as readonly Exclude<typeof FIELDS[number], `tile_${string}`>[];
+
+/** The file `ceilings.json`. */
+export interface Ceilings {
+  /** The compiler that the values are of; others give other values. */
+  compiler: string;
+  fields: readonly string[];
+  /** By form and family, in the order of `fields`. */
+  forms: Record<string, Partial<Record<Family, number[]>>>;
+}
+
+/** The statistics that the file has. */
+export type StoredStatistics = Pick<Statistics, typeof HELD[number] | "tile">;
+
+/** The stored ceilings. */
+export async function readCeilings(): Promise<Ceilings> {
+  return JSON.parse(await Deno.readTextFile(PATH));
+}
+
+/** Instructions for each fused multiply-add of the innermost tile; null without a tile. */
+export function instructionsPerFma({ tile }: Pick<Statistics, "tile">): number | null {
+  return tile && tile.instructions / tile.fmas;
+}
+
+/** The compiled forms as ceilings. */
+export function ceilingsOf(families: CompiledFamilies): Ceilings {
+  const forms: Ceilings["forms"] = {};
+  for (const family of FAMILIES) {
+    for (const [name, statistics] of Object.entries(families[family].forms)) {
+      const { tile } = statistics;
+      (forms[name] ??= {})[family] = [
+        ...HELD.map((field) => statistics[field]),
+        ...tile ? [tile.instructions, tile.fmas, tile.around] : [],
+      ];
+    }
+  }
+  return { compiler: families[FAMILIES[0]].compiler, fields: FIELDS, forms };
+}
+
+/** Replaces the stored ceilings, and returns the path of the file. */
+export async function writeCeilings(ceilings: Ceilings): Promise<string> {
+  const line = (values: number[]) => `[${values.join(", ")}]`;
+  const forms = Object.entries(ceilings.forms).map(([name, families]) => {
+    const lines = Object.entries(families).map(([family, values]) =>
+      `      ${JSON.stringify(family)}: ${line(values)}`
+    );
+    return `    ${JSON.stringify(name)}: {\n${lines.join(",\n")}\n    }`;
+  });
+  const head = `  "compiler": ${JSON.stringify(ceilings.compiler)},\n  "fields": [\n${
+    ceilings.fields.map((field) => `    ${JSON.stringify(field)}`).join(",\n")
+  }\n  ]`;
+  await Deno.writeTextFile(PATH, `{\n${head},\n  "forms": {\n${forms.join(",\n")}\n  }\n}\n`);
+  return PATH;
+}
+
+/** The stored statistics of a form; null for a form without a ceiling. */
+export function storedStatistics(
+  { forms }: Ceilings,
+  name: string,
+  family: Family,
+): StoredStatistics | null {
+  const values = forms[name]?.[family];
+  if (!values) return null;
+  const [instructions, fmas, around] = values.slice(HELD.length);
+  return {
+    ...Object.fromEntries(HELD.map((field, i) => [field, values[i]!])) as Record<typeof HELD[number], number>,
+    tile: instructions === undefined ? null : { instructions, fmas: fmas!, around: around! },
+  };
+}
+
+/** The comparison of compiled forms with their ceilings. */
+export interface Comparison {
+  /** A line for each form with values above its ceiling, form without a ceiling, and ceiling without a form. */
+  problems: string[];
+  /** A line for each form with values below its ceiling. */
+  gains: string[];
+}
+
+/** Compares forms with ceilings of the same compiler. */
+export function compareWithCeilings(families: CompiledFamilies, ceilings: Ceilings): Comparison {
+  const problems: string[] = [], gains: string[] = [];
+  for (const family of FAMILIES) {
+    const { forms } = families[family];
+    for (const [name, found] of Object.entries(forms)) {
+      const ceiling = storedStatistics(ceilings, name, family);
+      if (!ceiling) {
+        problems.push(`${family}: ${name} has no ceiling`);
+        continue;
+      }
+      const { above, below } = compareForm(found, ceiling);
+      if (above.length > 0) problems.push(`${family}: ${name}: ${above.join(", ")}`);
+      if (below.length > 0) gains.push(`${family}: ${name}: ${below.join(", ")}`);
+    }
+    for (const name of Object.keys(ceilings.forms)) {
+      if (!forms[name]) problems.push(`${family}: there is a ceiling for ${name}, which is no form`);
+    }
+  }
+  return { problems, gains };
+}
+
+function compareForm(found: StoredStatistics, ceiling: StoredStatistics) {
+  const above: string[] = [], below: string[] = [];
+  const compare = (field: string, value: number, most: number) => {
+    if (value > most) above.push(`${field} ${value} is above ${most}`);
+    if (value < most) below.push(`${field} ${value} is below ${most}`);
+  };
+  for (const field of HELD) compare(field, found[field], ceiling[field]);
+  const ratio = instructionsPerFma(found), most = instructionsPerFma(ceiling);
+  if (ratio !== null && most !== null) compare("instructions per FMA", round(ratio), round(most));
+  if (ratio === null && most !== null) above.push("it has no tile any more");
+  return { above, below };
+}
+
+const round = (ratio: number) => Number(ratio.toFixed(4));

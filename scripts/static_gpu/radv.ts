@@ -1,0 +1,83 @@
+/**
+ * Compiles the GPU forms with Mesa's RADV for AMD GPUs that are not there (`RADV_FORCE_FAMILY`): Deno opens such a device
+ * through a small library (vulkan_shim.c), so kernels go the way that they go on a machine with that GPU.
+ */
+
+import { fileURLToPath } from "node:url";
+import { ServiceError } from "../../core/errors.ts";
+import type { CompiledForms } from "./compile_forms.ts";
+
+/** The GPUs that are compiled for, by their names in RADV: RDNA 2 (gfx1030) and RDNA 3. */
+export const FAMILIES = ["navi21", "gfx1100"] as const;
+export type Family = typeof FAMILIES[number];
+
+/** The forms of each family. */
+export type CompiledFamilies = Record<Family, CompiledForms>;
+
+const HERE = fileURLToPath(new URL(".", import.meta.url));
+const LIBRARIES = "/usr/lib/x86_64-linux-gnu";
+const DRIVER = "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json";
+const COMPILER = "cc";
+
+/** Why the forms cannot be compiled on this machine, with what to install; null when they can. */
+export async function missingCompiler(): Promise<string | null> {
+  if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") return "it needs Linux on x86-64";
+  const missing = [];
+  for (const path of [DRIVER, `${LIBRARIES}/libvulkan_radeon.so`, `${LIBRARIES}/libvulkan.so.1`]) {
+    if (!await Deno.stat(path).catch(() => null)) missing.push(path);
+  }
+  const compiles = await new Deno.Command(COMPILER, { args: ["--version"], stdout: "null", stderr: "null" })
+    .output().then(({ success }) => success, () => false);
+  if (!compiles) missing.push(`a C compiler (${COMPILER})`);
+  if (missing.length === 0) return null;
+  return `there is no ${
+    missing.join(" and no ")
+  }: apt-get install mesa-vulkan-drivers libvulkan1 gcc libc6-dev`;
+}
+
+/** Compiles for all families at the same time. @throws {ServiceError} `internal` with what a compiler said. */
+export async function compileFamilies(): Promise<CompiledFamilies> {
+  const folder = await Deno.makeTempDir();
+  try {
+    const shim = [
+      "-shared",
+      "-fPIC",
+      "-O1",
+      "-o",
+      `${folder}/libvulkan.so.1`,
+      `${HERE}vulkan_shim.c`,
+      "-ldl",
+    ];
+    await run("Cannot build vulkan_shim.c", COMPILER, { args: shim });
+    const compiled = await Promise.all(
+      FAMILIES.map(async (family) => [family, await compileFamily(family, folder)] as const),
+    );
+    return Object.fromEntries(compiled) as CompiledFamilies;
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function compileFamily(family: Family, folder: string): Promise<CompiledForms> {
+  const env = {
+    RADV_FORCE_FAMILY: family,
+    VK_DRIVER_FILES: DRIVER,
+    VK_ICD_FILENAMES: DRIVER,
+    VULKAN_LOADER: `${LIBRARIES}/libvulkan.so.1`,
+    LD_LIBRARY_PATH: folder,
+    PIPELINES: `${folder}/${family}`,
+    DENO_WEBGPU_BACKEND: "vulkan",
+    MESA_SHADER_CACHE_DISABLE: "true",
+    XDG_RUNTIME_DIR: folder,
+  };
+  const args = ["run", "-A", "--no-check", `${HERE}compile_forms.ts`];
+  return JSON.parse(await run(`Cannot compile for ${family}`, Deno.execPath(), { args, env }));
+}
+
+/** What the program prints. */
+async function run(what: string, program: string, options: Deno.CommandOptions): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(program, options).output();
+  const decoder = new TextDecoder();
+  if (!success) throw new ServiceError("internal", `${what}: ${decoder.decode(stderr).trim()}`);
+  return decoder.decode(stdout);
+}

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { type Kernel, kernelText } from "../kernels/kernel.ts";
+import { type Ceilings, ceilingsOf, compareWithCeilings, readCeilings } from "./static_gpu/ceilings.ts";
+import { gpuForms } from "./static_gpu/forms.ts";
+import { type CompiledFamilies, missingCompiler } from "./static_gpu/radv.ts";
+import { parsePipeline, type Statistics } from "./static_gpu/statistics.ts";
+import { runStatic } from "./static_gpu.ts";
+
+const missing = await missingCompiler();
+
+/** As vulkan_shim.c writes it. */
+const HEAD = Object.entries({
+  ...{ SGPRs: 128, VGPRs: 96, "Spilled SGPRs": 2, "Spilled VGPRs": 23, "Code size": 464, "LDS size": 8192 },
+  ...{ "Subgroups per SIMD": 10, Instructions: 83, Latency: 1248, "Inverse Throughput": 78 },
+}).map(([name, value]) => `statistic ${name} = ${value}\n`).join("");
+
+/** A line of assembly with its code, as RADV prints it. */
+const line = (text: string) => `\t${text.padEnd(60)}; d6100000 02290100\n`;
+
+Deno.test("registers, spills, memory and cycles are read from a pipeline's statistics", () => {
+  const { tile, ...numbers } = parsePipeline(HEAD + "BB0:\n" + line("s_endpgm"));
+  assert.deepEqual(numbers, {
+    ...{ vgprs: 96, sgprs: 128, spills: 25, lds_bytes: 8192, waves: 10, instructions: 83, code_bytes: 464 },
+    ...{ latency: 1248, inverse_throughput: 78 },
+  });
+  assert.equal(tile, null);
+  assert.throws(() => parsePipeline(HEAD.replace("Latency", "Duration")), /there is no Latency/);
+});
+
+Deno.test("a tile is the block with the most multiply-adds, with the rest of the smallest loop around it", () => {
+  const text = HEAD + "BB0:\n" + line("s_mov_b32 s0, s3") + // before all loops
+    "BB1:\n" + line("s_nop 0") + line("s_cbranch_scc0 BB7") + // the outer loop
+    "BB2:\n" + line("v_add_u32 v0, v1, v2") + line("buffer_load_b128 v[0:3], v0, s[12:15], 0 offen") +
+    "BB3:\n" + line("v_fmac_f32 v1, v2, v3") + // a block with one multiply-add
+    "BB4:\n" + line("ds_load_b128 v[4:7], v0") +
+    line("v_fmac_f32_e32 v1, v2, v3").repeat(30) + line("v_fma_f32 v1, 2.0, v1, 1.0").repeat(10) +
+    line("v_dual_fmac_f32 v1, v2, v3 :: v_dual_fmac_f32 v4, v5, v6").repeat(10) +
+    line("v_dual_fmac_f32 v1, v2, v3 :: v_dual_mov_b32 v4, v5").repeat(4) +
+    line("v_pk_fma_f16 v1, v2, v3, v4").repeat(3) + line("s_cbranch_scc1 BB2") +
+    "BB6:\n" + line("s_branch BB1") + "BB7:\n" + line("s_endpgm");
+  // 30 + 10 + 2·10 + 4 + 2·3 multiply-adds; a load and a branch besides; 2 instructions in BB2 and 1 in BB3.
+  assert.deepEqual(parsePipeline(text).tile, { instructions: 59, fmas: 70, around: 3 });
+});
+
+const FORM: Statistics = {
+  ...{ vgprs: 96, sgprs: 128, spills: 0, lds_bytes: 8192, waves: 16, instructions: 2880, code_bytes: 13_668 },
+  ...{ latency: 114_852, inverse_throughput: 30_147, tile: { instructions: 1332, fmas: 1024, around: 424 } },
+};
+
+function compiled(forms: Record<string, Statistics>): CompiledFamilies {
+  const family = { compiler: "Mesa 1.2.3", forms };
+  return { navi21: family, gfx1100: family };
+}
+
+Deno.test("a value above its ceiling, a form without one and a ceiling without a form are problems", () => {
+  const plain = { ...FORM, tile: null };
+  const ceilings: Ceilings = ceilingsOf(compiled({ product: FORM, plain }));
+  const problemsOf = (forms: Record<string, Statistics>) =>
+    compareWithCeilings(compiled(forms), ceilings).problems.filter((each) => each.startsWith("navi21"));
+  assert.deepEqual(compareWithCeilings(compiled({ product: FORM, plain }), ceilings), {
+    problems: [],
+    gains: [],
+  });
+  assert.deepEqual(problemsOf({ product: { ...FORM, spills: 1, vgprs: 97 }, plain }), [
+    "navi21: product: vgprs 97 is above 96, spills 1 is above 0",
+  ]);
+  const wider = { ...FORM, tile: { instructions: 1340, fmas: 1024, around: 424 } };
+  assert.deepEqual(problemsOf({ product: wider, plain }), [
+    "navi21: product: instructions per FMA 1.3086 is above 1.3008",
+  ]);
+  assert.deepEqual(problemsOf({ product: plain, plain }), ["navi21: product: it has no tile any more"]);
+  assert.deepEqual(problemsOf({ product: FORM, plain, third: plain }), ["navi21: third has no ceiling"]);
+  assert.deepEqual(problemsOf({ product: FORM }), ["navi21: there is a ceiling for plain, which is no form"]);
+});
+
+Deno.test("a value below its ceiling is a gain", () => {
+  const ceilings = ceilingsOf(compiled({ product: FORM }));
+  const { problems, gains } = compareWithCeilings(
+    compiled({ product: { ...FORM, latency: 114_851 } }),
+    ceilings,
+  );
+  assert.deepEqual(problems, []);
+  assert.equal(gains[0], "navi21: product: latency 114851 is below 114852");
+});
+
+/** Shaders and parts that only software adapters run. */
+const SOFTWARE =
+  /(_lanes\w*|lora_gradient_single|single_lane|subgroup_lanes|paged_rows|subgroup_probe)\.wgsl$/;
+
+Deno.test("every shader that a GPU runs is in a form, and every form has a ceiling", async () => {
+  const root = new URL("../kernels/", import.meta.url);
+  const texts = [...gpuForms().values()].map((kernel: Kernel) => kernelText(kernel));
+  for (const file of readdirSync(root, { recursive: true, encoding: "utf8" })) {
+    if (!file.endsWith(".wgsl") || SOFTWARE.test(file)) continue;
+    const header = /^\/\/ [^\n{]+/.exec(Deno.readTextFileSync(new URL(file, root)))![0];
+    assert.ok(texts.some((text) => text.includes(header)), `a form with the text of ${file}`);
+  }
+  const { forms } = await readCeilings();
+  assert.deepEqual(Object.keys(forms).sort(), [...gpuForms().keys()].sort());
+});
+
+Deno.test({
+  name: `no GPU form is above its ceilings${missing === null ? "" : ` (skipped: ${missing})`}`,
+  ignore: missing !== null && Deno.env.get("REQUIRE_STATIC") !== "1",
+  async fn() {
+    const lines: string[] = [];
+    const status = await runStatic({
+      only: "",
+      json: null,
+      update: false,
+      print: (text) => lines.push(text),
+    });
+    assert.equal(status, 0, lines.filter((text) => text.startsWith("FAILED")).join("\n"));
+    const notes = lines.filter((text) => text.startsWith("skipped"));
+    for (const note of notes) console.log(note);
+  },
+});

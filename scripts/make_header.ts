@@ -1,9 +1,9 @@
 /**
  * Writes the header of a model without tensor values, which is enough for `svc plan`: a `llama` of 8 billion parameters in
- * `Q4_K_M`, or a `qwen2` of half a billion in `F16` or `Q4_K_M`. The vocabulary is the tiny agent's, padded with unused
- * tokens.
+ * `Q4_K_M`, a `qwen2` of half a billion in `F16` or `Q4_K_M`, or one of one and a half billion in `F16`. The vocabulary
+ * is the tiny agent's, padded with unused tokens.
  *
- *   deno run -A scripts/make_header.ts 8b.gguf [8b|0.5b|0.5b-q4_k_m]
+ *   deno run -A scripts/make_header.ts 8b.gguf [8b|1.5b|0.5b|0.5b-q4_k_m]
  */
 
 import { fixturePath } from "../tests/fixture.ts";
@@ -29,18 +29,34 @@ export const SHAPE_8B: ModelShape = {
   })),
 };
 
+/** What the sizes of Qwen2.5 have in common. */
+function qwen2(
+  { layers, ...sizes }:
+    & Pick<ModelShape, "width" | "heads" | "kv_heads" | "head_width" | "feed_forward">
+    & { layers: number },
+): ModelShape {
+  return {
+    ...{ architecture: "qwen2", ...sizes, vocabulary: 151_936, norm_eps: 1e-6, context_length: 32_768 },
+    ...{ tied: true, qk_permuted: false, attention_scale: 1 / Math.sqrt(sizes.head_width) },
+    ...{ embedding_scale: 1, logit_soft_cap: null },
+    layers: Array.from({ length: layers }, () => ({
+      rotation: { base: 1_000_000, pairing: "half" as const, factors: null },
+      qk_norm: false,
+      biases: ["q_proj", "k_proj", "v_proj"] as const,
+      ...{ window: null, attention_soft_cap: null, activation: "silu" as const, norms_after: false },
+    })),
+  };
+}
+
 /** Sizes of Qwen2.5 0.5B. */
-export const SHAPE_05B: ModelShape = {
-  ...{ architecture: "qwen2", width: 896, heads: 14, kv_heads: 2, head_width: 64, feed_forward: 4864 },
-  ...{ vocabulary: 151_936, norm_eps: 1e-6, context_length: 32_768, tied: true, qk_permuted: false },
-  ...{ attention_scale: 1 / Math.sqrt(64), embedding_scale: 1, logit_soft_cap: null },
-  layers: Array.from({ length: 24 }, () => ({
-    rotation: { base: 1_000_000, pairing: "half" as const, factors: null },
-    qk_norm: false,
-    biases: ["q_proj", "k_proj", "v_proj"] as const,
-    ...{ window: null, attention_soft_cap: null, activation: "silu" as const, norms_after: false },
-  })),
-};
+export const SHAPE_05B = qwen2({
+  ...{ layers: 24, width: 896, heads: 14, kv_heads: 2, head_width: 64, feed_forward: 4864 },
+});
+
+/** Sizes of Qwen2.5 1.5B. */
+export const SHAPE_15B = qwen2({
+  ...{ layers: 28, width: 1536, heads: 12, kv_heads: 2, head_width: 128, feed_forward: 8960 },
+});
 
 /** A model's shape, and the type of a tensor with its number in `general.file_type`. */
 interface HeaderModel {
@@ -74,11 +90,14 @@ function typesInQ4KM({ layers, tied }: ModelShape): HeaderModel["typeOf"] {
 }
 
 /** The names on the command line. */
-type HeaderName = "8b" | "0.5b" | "0.5b-q4_k_m";
+export type HeaderName = "8b" | "0.5b" | "0.5b-q4_k_m" | "1.5b";
+
+const allF16: HeaderModel["typeOf"] = (_, shape) => shape.length === 1 ? "F32" : "F16";
 
 const MODELS: Readonly<Record<HeaderName, HeaderModel>> = {
   "8b": { shape: SHAPE_8B, file_type: 15, typeOf: typesInQ4KM(SHAPE_8B) },
-  "0.5b": { shape: SHAPE_05B, file_type: 1, typeOf: (_, shape) => shape.length === 1 ? "F32" : "F16" },
+  "0.5b": { shape: SHAPE_05B, file_type: 1, typeOf: allF16 },
+  "1.5b": { shape: SHAPE_15B, file_type: 1, typeOf: allF16 },
   "0.5b-q4_k_m": { shape: SHAPE_05B, file_type: 15, typeOf: typesInQ4KM(SHAPE_05B) },
 };
 
@@ -134,7 +153,7 @@ export async function makeHeader(path: string, name: HeaderName = "8b"): Promise
 if (import.meta.main) {
   const [path, name = "8b"] = Deno.args;
   if (path === undefined || !Object.hasOwn(MODELS, name)) {
-    console.error("Usage: deno run -A scripts/make_header.ts <file> [8b|0.5b|0.5b-q4_k_m]");
+    console.error("Usage: deno run -A scripts/make_header.ts <file> [8b|1.5b|0.5b|0.5b-q4_k_m]");
     Deno.exit(2);
   }
   await makeHeader(path, name as HeaderName);

@@ -3,7 +3,7 @@ import { withFolder } from "../tests/folder.ts";
 import { openGguf, openGgufHeader } from "../trainer/formats/gguf.ts";
 import { readTrainableShape } from "../trainer/model/architectures/registry.ts";
 import { readTokenizer } from "../trainer/tokenizer/read_tokenizer.ts";
-import { makeHeader, SHAPE_05B, SHAPE_8B } from "./make_header.ts";
+import { makeHeader, SHAPE_05B, SHAPE_15B, SHAPE_8B } from "./make_header.ts";
 
 Deno.test("the header of 8B in Q4_K_M has its shape, its types and a vocabulary, and no values", async () => {
   await withFolder(async (folder) => {
@@ -26,19 +26,26 @@ Deno.test("the header of 8B in Q4_K_M has its shape, its types and a vocabulary,
   });
 });
 
-Deno.test("the header of 0.5B in F16 has its shape and one matrix for both ends", async () => {
-  await withFolder(async (folder) => {
-    const path = `${folder}/05b.gguf`;
-    await makeHeader(path, "0.5b");
-    using file = await openGgufHeader(path);
-    assert.deepEqual(readTrainableShape(file), { ...SHAPE_05B, norm_eps: Math.fround(SHAPE_05B.norm_eps) });
-    const parameters = [...file.tensors.values()].reduce(
-      (sum, { shape }) => sum + shape.reduce((a, b) => a * b),
-      0,
-    );
-    // As its authors count them.
-    assert.equal(parameters, 494_032_768);
-  });
+Deno.test("the headers of 0.5B and 1.5B in F16 have their shapes and one matrix for both ends", async () => {
+  // As their authors count the parameters.
+  for (
+    const [name, expected, count] of [
+      ["0.5b", SHAPE_05B, 494_032_768],
+      ["1.5b", SHAPE_15B, 1_543_714_304],
+    ] as const
+  ) {
+    await withFolder(async (folder) => {
+      const path = `${folder}/${name}.gguf`;
+      await makeHeader(path, name);
+      using file = await openGgufHeader(path);
+      assert.deepEqual(readTrainableShape(file), { ...expected, norm_eps: Math.fround(expected.norm_eps) });
+      const parameters = [...file.tensors.values()].reduce(
+        (sum, { shape }) => sum + shape.reduce((a, b) => a * b),
+        0,
+      );
+      assert.equal(parameters, count);
+    });
+  }
 });
 
 Deno.test("the header of 0.5B in Q4_K_M has the types of llama.cpp's file", async () => {

@@ -1,0 +1,129 @@
+/**
+ * The dispatches of a decode step, a prefill and a training step. The program itself records them, on a device that only
+ * counts, so grids and operands are the kernels' own.
+ */
+
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
+import { assumedGpu } from "../../kernels/assumed_gpu.ts";
+import { countingGpu } from "../../kernels/counting_gpu.ts";
+import type { Kernel, Operands, Params } from "../../kernels/kernel.ts";
+import { type Grid, Recorder } from "../../kernels/recorder.ts";
+import { ceilDiv } from "../../kernels/shape.ts";
+import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import { openGgufHeader } from "../../trainer/formats/gguf.ts";
+import { Trainer } from "../../trainer/learning/trainer.ts";
+import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
+import { createModel } from "../../trainer/model/load_model.ts";
+import type { Model } from "../../trainer/model/transformer.ts";
+import { Batcher } from "../../trainer/sampler/batcher.ts";
+import { Sampler } from "../../trainer/sampler/sampler.ts";
+import { LORA, OPTIMIZER, sftSamples } from "../bench/step_sizes.ts";
+import { type HeaderName, makeHeader } from "../make_header.ts";
+
+/** A dispatch. */
+export interface Launch {
+  kernel: Kernel;
+  params: Readonly<Record<string, number>>;
+  operands: Readonly<Record<string, Tensor>>;
+  grid: readonly [x: number, y: number, z: number];
+}
+
+/** Workgroups of a dispatch. */
+export function workgroups({ grid: [x, y, z] }: Pick<Launch, "grid">): number {
+  return x * y * z;
+}
+
+/** Keeps the dispatches instead of running them. All that is read back is 0. */
+class LaunchRecorder extends Recorder {
+  launches: Launch[] = [];
+
+  override dispatch<K extends Kernel>(kernel: K, params: Params<K>, operands: Operands<K>, grid: Grid): void {
+    const [x, y = 1, z = 1] = grid;
+    if (x * y * z > 0) this.launches.push({ kernel, params, operands, grid: [x, y, z] });
+  }
+
+  override submit(): void {}
+
+  override submitAndRead(tensors: readonly Tensor[]): Promise<ArrayBuffer[]> {
+    return Promise.resolve(tensors.map(({ shape, dtype }) => new ArrayBuffer(tensorBytes(shape, dtype))));
+  }
+
+  override submitAndWait(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+/** The longest sequence, and the most rows of a prefill step. */
+const MAX_CONTEXT = 8192, MAX_PREFILL = 512;
+const LOSS_CHUNK_ROWS = 512;
+
+/** A model without values, whose passes can be recorded. */
+export interface CountedModel {
+  model: Model & { recorder: LaunchRecorder };
+  allocator: Allocator;
+  adapter: DeviceAdapter;
+}
+
+/** A model of this size with an adapter, on the GPU that plans assume. */
+export async function countedModel(name: HeaderName, compute: "f32" | "f16"): Promise<CountedModel> {
+  const folder = await Deno.makeTempDir();
+  try {
+    await makeHeader(`${folder}/model.gguf`, name);
+    using file = await openGgufHeader(`${folder}/model.gguf`);
+    const gpu = countingGpu(assumedGpu()), allocator = new Allocator(gpu.device, { refuse: () => {} });
+    const { model } = createModel(gpu, allocator, { file, options: { compute, max_context: MAX_CONTEXT } });
+    const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, LORA));
+    return { model: { ...model, recorder: new LaunchRecorder(gpu) }, allocator, adapter };
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** The dispatches of `body`. */
+async function record(recorder: LaunchRecorder, body: () => unknown): Promise<Launch[]> {
+  recorder.launches = [];
+  await body();
+  return recorder.launches;
+}
+
+/** The dispatches of an optimiser step over one sequence of so many tokens, of which the last half is trained. */
+export async function trainingLaunches(counted: CountedModel, tokens: number): Promise<Launch[]> {
+  const { model, allocator, adapter } = counted, sizes = { sequences: 1, tokens: tokens + 1 };
+  const trainer = new Trainer(allocator, { ...model, positions: tokens + 1 }, {
+    ...{ micro_batch_tokens: tokens, loss_chunk_rows: LOSS_CHUNK_ROWS, kv: model.compute },
+  });
+  const loss = { type: "sft", normalizer: tokens / 2 } as const;
+  const samples = sftSamples(sizes, model.shape.vocabulary);
+  const launches = await record(
+    model.recorder,
+    () => trainer.step(adapter, samples, { loss, optimizer: OPTIMIZER }),
+  );
+  trainer.free();
+  return launches;
+}
+
+/** The dispatches of a prefill step over so many rows, and those of a decode step over so many sequences. */
+export async function samplingLaunches(
+  { model, allocator, adapter }: CountedModel,
+  { sequences, prompt }: { sequences: number; prompt: number },
+): Promise<{ prefill: Launch[]; decode: Launch[] }> {
+  const slot_pages = ceilDiv(prompt + 1, PAGE_TOKENS), { vocabulary } = model.shape;
+  const sampler = new Sampler(allocator, model, {
+    ...{ max_sequences: sequences, max_prefill: MAX_PREFILL, slots: 2 * sequences, slot_pages },
+    ...{ pages: sequences * slot_pages, kv: model.compute, block_steps: 1 },
+  });
+  const batcher = new Batcher(sampler, { max_context: MAX_CONTEXT }, { sampled: () => {}, failed: () => {} });
+  for (let i = 0; i < sequences; i++) {
+    const tokens = Array.from({ length: prompt }, (_, position) => (i + position) % vocabulary);
+    const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, i] as const, mask: null };
+    const sequence = batcher.open({ id: i, adapter, parent: null, tokens });
+    batcher.generate(sequence, { sequence: i, max_tokens: 1, stop_tokens: [], sampling });
+  }
+  const prefill = await record(model.recorder, () => batcher.step());
+  let decode: Launch[] = [];
+  while (batcher.counters.decode_tokens < sequences) {
+    decode = await record(model.recorder, () => batcher.step());
+  }
+  sampler.free();
+  return { prefill, decode };
+}

@@ -1,6 +1,6 @@
 /**
- * Asks a GPU's compiler about every GPU form of every kernel, without a GPU, and compares the answers with committed
- * ceilings; then prints the grids of all products. docs/bench/README.md says how to read it.
+ * Prints the grids of all products of decode, prefill and training steps; then asks a GPU's compiler about every GPU form
+ * of every kernel, without a GPU. It compares both with committed ceilings. docs/bench/README.md says how to read it.
  *
  *   deno task static [--only <text>] [--json <file>] [--update]
  *
@@ -11,11 +11,21 @@
 import { parseArgs } from "node:util";
 import {
   ceilingsOf,
+  compareGrids,
   compareWithCeilings,
+  type Comparison,
   instructionsPerFma,
   readCeilings,
   writeCeilings,
 } from "./static_gpu/ceilings.ts";
+import { formNames } from "./static_gpu/forms.ts";
+import {
+  allGrids,
+  filling,
+  MULTIPROCESSORS,
+  type StepGrids,
+  unfilledDispatches,
+} from "./static_gpu/grids.ts";
 import { type CompiledFamilies, compileFamilies, FAMILIES, missingCompiler } from "./static_gpu/radv.ts";
 
 /** What one run checks and prints. */
@@ -48,25 +58,63 @@ function printForms(families: CompiledFamilies, { only, print }: StaticOptions):
   }
 }
 
-/** Compiles, prints and compares. @returns The exit status. */
+/** Prints the products of all steps, those with the fewest workgroups first. */
+function printGrids(steps: readonly StepGrids[], { only, print }: StaticOptions): void {
+  for (const step of steps) {
+    const { products } = step,
+      share = products.reduce(
+        (sum, { workgroups, share }) => workgroups < MULTIPROCESSORS ? sum + share : sum,
+        0,
+      );
+    const all = products.reduce((sum, { count }) => sum + count, 0);
+    print(
+      `${step.step}: ${
+        unfilledDispatches(step)
+      } of ${all} dispatches of products leave multiprocessors without work; ` +
+        `they have ${percent(share)} of the multiply-adds with matrices`,
+    );
+    for (const { form, shape, grid, workgroups, count, share } of products) {
+      if (!form.includes(only)) continue;
+      const columns = [form.padEnd(50), shape.padEnd(34), grid.join(" × ").padEnd(16)];
+      print(`  ${columns.join("")}${filling(workgroups).padEnd(20)}${count} times, ${percent(share)}`);
+    }
+  }
+}
+
+const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
+
+/** Prints, compiles and compares. @returns The exit status. */
 export async function runStatic(options: StaticOptions): Promise<number> {
-  const { update, json, print } = options;
+  const { update, json, print } = options, ceilings = await readCeilings();
+  const steps = await allGrids(formNames());
+  printGrids(steps, options);
+  const grids = compareGrids(steps, ceilings);
   const missing = await missingCompiler();
-  if (missing !== null) return skip(print, missing);
+  if (missing !== null) return Math.max(report(grids, options), skip(print, missing));
   const families = await compileFamilies();
   printForms(families, options);
-  if (json) await Deno.writeTextFile(json, JSON.stringify({ families }, null, 1) + "\n");
-  const found = ceilingsOf(families);
+  if (json) await Deno.writeTextFile(json, JSON.stringify({ steps, families }, null, 1) + "\n");
+  const found = ceilingsOf(families, steps);
   if (update) {
     print(`${await writeCeilings(found)}: ${Object.keys(found.forms).length} forms`);
     return 0;
   }
-  const ceilings = await readCeilings();
   if (ceilings.compiler !== found.compiler) {
-    return skip(print, `the ceilings are those of ${ceilings.compiler}, and this is ${found.compiler}`);
+    const reason = `the ceilings are those of ${ceilings.compiler}, and this is ${found.compiler}`;
+    return Math.max(report(grids, options), skip(print, reason));
   }
-  const { problems, gains } = compareWithCeilings(families, ceilings);
-  if (gains.length > 0) print(`${gains.length} forms are below their ceilings: --update lowers these`);
+  const forms = compareWithCeilings(families, ceilings);
+  return report({
+    problems: [...grids.problems, ...forms.problems],
+    gains: [...grids.gains, ...forms.gains],
+  }, options);
+}
+
+/** Prints a comparison. @returns The exit status. */
+function report({ problems, gains }: Comparison, { print }: StaticOptions): number {
+  if (gains.length > 0) {
+    print(`${gains.length} forms and steps are below their ceilings: --update lowers these`);
+  }
   for (const problem of problems) print(`FAILED ${problem}`);
   if (problems.length === 0) return 0;
   print(`${problems.length} problems; --update accepts them, for the commit to show`);

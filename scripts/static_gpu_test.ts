@@ -1,8 +1,16 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { type Kernel, kernelText } from "../kernels/kernel.ts";
-import { type Ceilings, ceilingsOf, compareWithCeilings, readCeilings } from "./static_gpu/ceilings.ts";
-import { gpuForms } from "./static_gpu/forms.ts";
+import {
+  type Ceilings,
+  ceilingsOf,
+  compareGrids,
+  compareWithCeilings,
+  readCeilings,
+} from "./static_gpu/ceilings.ts";
+import { formNames, gpuForms } from "./static_gpu/forms.ts";
+import { filling, productGrids, unfilledDispatches } from "./static_gpu/grids.ts";
+import { countedModel, type Launch, samplingLaunches, trainingLaunches } from "./static_gpu/launches.ts";
 import { type CompiledFamilies, missingCompiler } from "./static_gpu/radv.ts";
 import { parsePipeline, type Statistics } from "./static_gpu/statistics.ts";
 import { runStatic } from "./static_gpu.ts";
@@ -55,7 +63,7 @@ function compiled(forms: Record<string, Statistics>): CompiledFamilies {
 
 Deno.test("a value above its ceiling, a form without one and a ceiling without a form are problems", () => {
   const plain = { ...FORM, tile: null };
-  const ceilings: Ceilings = ceilingsOf(compiled({ product: FORM, plain }));
+  const ceilings: Ceilings = ceilingsOf(compiled({ product: FORM, plain }), []);
   const problemsOf = (forms: Record<string, Statistics>) =>
     compareWithCeilings(compiled(forms), ceilings).problems.filter((each) => each.startsWith("navi21"));
   assert.deepEqual(compareWithCeilings(compiled({ product: FORM, plain }), ceilings), {
@@ -75,7 +83,7 @@ Deno.test("a value above its ceiling, a form without one and a ceiling without a
 });
 
 Deno.test("a value below its ceiling is a gain", () => {
-  const ceilings = ceilingsOf(compiled({ product: FORM }));
+  const ceilings = ceilingsOf(compiled({ product: FORM }), []);
   const { problems, gains } = compareWithCeilings(
     compiled({ product: { ...FORM, latency: 114_851 } }),
     ceilings,
@@ -98,6 +106,60 @@ Deno.test("every shader that a GPU runs is in a form, and every form has a ceili
   }
   const { forms } = await readCeilings();
   assert.deepEqual(Object.keys(forms).sort(), [...gpuForms().keys()].sort());
+});
+
+Deno.test("a product's grid counts its workgroups, and those below the multiprocessors leave some without work", () => {
+  const matmul = { name: "matmul_nt_f16", wgsl: "text of the product" } as unknown as Kernel;
+  const norm = { name: "rms_norm", wgsl: "text of the norm" } as unknown as Kernel;
+  const launch = (kernel: Kernel, columns: number, grid: Launch["grid"]): Launch => ({
+    ...{ kernel, grid, operands: {} },
+    params: { rows: 64, columns, depth: 80, rank: 16 },
+  });
+  const launches = [
+    launch(matmul, 300, [1, 200, 1]),
+    launch(matmul, 100, [1, 14, 2]),
+    launch(norm, 100, [1, 1, 1]),
+    launch(matmul, 100, [1, 14, 2]),
+  ];
+  const products = productGrids(launches, new Map([["text of the product", "product"]]));
+  // 64 · 96 multiply-adds for each column; two products have 100 of the 500 columns each.
+  const expected = [
+    { shape: "64 × 100, depth 80 + 16", grid: [1, 14, 2], workgroups: 28, count: 2, share: 0.4 },
+    { shape: "64 × 300, depth 80 + 16", grid: [1, 200, 1], workgroups: 200, count: 1, share: 0.6 },
+  ];
+  assert.deepEqual(products, expected.map((each) => ({ form: "product", ...each })));
+  const steps = [{ step: "a step", products }];
+  assert.equal(unfilledDispatches(steps[0]!), 2);
+  assert.deepEqual([filling(28), filling(330)], ["28 of 132", "2.5 of 3 rounds"]);
+  const problemsOf = (unfilled: Record<string, number>) => compareGrids(steps, { unfilled }).problems;
+  assert.deepEqual(problemsOf({ "a step": 2 }), []);
+  assert.deepEqual(problemsOf({ "a step": 1 }), [
+    "a step: 2 dispatches of products leave multiprocessors without work, above 1",
+  ]);
+  assert.deepEqual(problemsOf({ other: 2 }), [
+    "a step has no ceiling",
+    "there is a ceiling for other, which is no step",
+  ]);
+});
+
+Deno.test("the recorded steps are those of the program, and every kernel in them is a form", async () => {
+  const names = formNames();
+  for (const compute of ["f16", "f32"] as const) {
+    const counted = await countedModel("0.5b", compute);
+    const { prefill, decode } = await samplingLaunches(counted, { sequences: 64, prompt: 4 });
+    const training = await trainingLaunches(counted, 1024);
+    // Of a layer: 2 norms, 4 products with A, 7 matrices with 3 biases, 2 rotations, the cache, attention, the gate.
+    const layers = 24 * (2 + 4 + 7 + 3 + 2 + 1 + 1 + 1);
+    // Rows and tokens are looked up, states stored; norm, head, two kernels of sampling, one that advances.
+    assert.equal(decode.length, layers + 2 + 1 + 5);
+    assert.equal(prefill.length, layers + 3);
+    const rows = (launches: Launch[]) => new Set(launches.map(({ params }) => params.rows));
+    assert.ok(rows(decode).has(64) && rows(prefill).has(256) && rows(training).has(1024));
+    const unknown = [...prefill, ...decode, ...training].filter(({ kernel }) =>
+      !names.has(kernelText(kernel))
+    );
+    assert.deepEqual([...new Set(unknown.map(({ kernel }) => kernel.name))], []);
+  }
 });
 
 Deno.test({

@@ -1,6 +1,7 @@
 /** Ceilings for what a compiler says of the GPU forms: a change that makes one worse is seen, and is a decision. */
 
 import { fileURLToPath } from "node:url";
+import { type StepGrids, unfilledDispatches } from "./grids.ts";
 import { type CompiledFamilies, FAMILIES, type Family } from "./radv.ts";
 import type { Statistics } from "./statistics.ts";
 
@@ -29,6 +30,8 @@ export interface Ceilings {
   fields: readonly string[];
   /** By form and family, in the order of `fields`. */
   forms: Record<string, Partial<Record<Family, number[]>>>;
+  /** By step: its dispatches of products that leave multiprocessors without work. */
+  unfilled: Record<string, number>;
 }
 
 /** The statistics that the file has. */
@@ -44,8 +47,8 @@ export function instructionsPerFma({ tile }: Pick<Statistics, "tile">): number |
   return tile && tile.instructions / tile.fmas;
 }
 
-/** The compiled forms as ceilings. */
-export function ceilingsOf(families: CompiledFamilies): Ceilings {
+/** The compiled forms and the steps' grids as ceilings. */
+export function ceilingsOf(families: CompiledFamilies, steps: readonly StepGrids[]): Ceilings {
   const forms: Ceilings["forms"] = {};
   for (const family of FAMILIES) {
     for (const [name, statistics] of Object.entries(families[family].forms)) {
@@ -56,7 +59,8 @@ export function ceilingsOf(families: CompiledFamilies): Ceilings {
       ];
     }
   }
-  return { compiler: families[FAMILIES[0]].compiler, fields: FIELDS, forms };
+  const unfilled = Object.fromEntries(steps.map((step) => [step.step, unfilledDispatches(step)]));
+  return { compiler: families[FAMILIES[0]].compiler, fields: FIELDS, forms, unfilled };
 }
 
 /** Replaces the stored ceilings, and returns the path of the file. */
@@ -71,7 +75,11 @@ export async function writeCeilings(ceilings: Ceilings): Promise<string> {
   const head = `  "compiler": ${JSON.stringify(ceilings.compiler)},\n  "fields": [\n${
     ceilings.fields.map((field) => `    ${JSON.stringify(field)}`).join(",\n")
   }\n  ]`;
-  await Deno.writeTextFile(PATH, `{\n${head},\n  "forms": {\n${forms.join(",\n")}\n  }\n}\n`);
+  const unfilled = Object.entries(ceilings.unfilled).map(([step, count]) =>
+    `    ${JSON.stringify(step)}: ${count}`
+  );
+  const body = `  "unfilled": {\n${unfilled.join(",\n")}\n  },\n  "forms": {\n${forms.join(",\n")}\n  }`;
+  await Deno.writeTextFile(PATH, `{\n${head},\n${body}\n}\n`);
   return PATH;
 }
 
@@ -96,6 +104,28 @@ export interface Comparison {
   problems: string[];
   /** A line for each form with values below its ceiling. */
   gains: string[];
+}
+
+/** Compares the grids of steps with their ceilings. */
+export function compareGrids(
+  steps: readonly StepGrids[],
+  { unfilled }: Pick<Ceilings, "unfilled">,
+): Comparison {
+  const problems: string[] = [], gains: string[] = [];
+  for (const step of steps) {
+    const count = unfilledDispatches(step), most = unfilled[step.step];
+    if (most === undefined) problems.push(`${step.step} has no ceiling`);
+    else {
+      const line = `${step.step}: ${count} dispatches of products leave multiprocessors without work`;
+      if (count > most) problems.push(`${line}, above ${most}`);
+      if (count < most) gains.push(`${line}, below ${most}`);
+    }
+  }
+  const names = steps.map(({ step }) => step);
+  for (const step of Object.keys(unfilled)) {
+    if (!names.includes(step)) problems.push(`there is a ceiling for ${step}, which is no step`);
+  }
+  return { problems, gains };
 }
 
 /** Compares forms with ceilings of the same compiler. */

@@ -29,3 +29,8 @@ export function gpuForms(): Map<string, Kernel> {
   }
   return forms;
 }
+
+/** The names of the forms by their text. */
+export function formNames(): Map<string, string> {
+  return new Map([...gpuForms()].map(([name, kernel]) => [kernelText(kernel), name]));
+}

@@ -37,7 +37,8 @@ export function workgroups({ grid: [x, y, z] }: Pick<Launch, "grid">): number {
 class LaunchRecorder extends Recorder {
   launches: Launch[] = [];
 
-  override dispatch<K extends Kernel>(kernel: K, params: Params<K>, operands: Operands<K>, grid: Grid): void {
+  override dispatch<K extends Kernel>(...given: [K, Params<K>, Operands<K>, Grid]): void {
+    const [kernel, params, operands, grid] = given;
     const [x, y = 1, z = 1] = grid;
     if (x * y * z > 0) this.launches.push({ kernel, params, operands, grid: [x, y, z] });
   }

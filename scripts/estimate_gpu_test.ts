@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import type { Kernel } from "../kernels/kernel.ts";
+import type { DType, Tensor } from "../kernels/tensor.ts";
+import { estimateAll, type EstimateLine, estimateText, ratiosTo, storedText } from "./estimate_gpu.ts";
+import { type Ceilings, readCeilings } from "./static_gpu/ceilings.ts";
+import {
+  estimateStep,
+  fillOf,
+  GPU_MODELS,
+  type GpuModel,
+  launchSeconds,
+  peakFlops,
+  streamedBytes,
+  threadsOf,
+  tiledSeconds,
+} from "./static_gpu/cost_model.ts";
+import type { Launch } from "./static_gpu/launches.ts";
+
+/** Two multiprocessors with a cycle of a second, so that cycles are seconds. */
+const GPU: GpuModel = {
+  ...{ name: "GPU", multiprocessors: 2, clock_hz: 1, lanes: 128 },
+  ...{ bytes_per_second: 100, gap_seconds: 3 },
+};
+
+const tensor = (dtype: DType, ...shape: number[]) => ({ dtype, shape, offset_bytes: 0 }) as unknown as Tensor;
+const near = (actual: number, expected: number) =>
+  assert.ok(Math.abs(actual / expected - 1) < 1e-9, `${actual}`);
+
+Deno.test("a workgroup alone waits for its instructions and memory, and full multiprocessors issue all the time", () => {
+  // 4 warps on 4 schedulers: 1,000 cycles of issue in a round. 64 registers of 128 threads: 8 workgroups are resident.
+  const work = { threads: 128, rounds: 10, vgprs: 64, tile: { instructions: 1000, around: 0 } };
+  // 1,000 instructions that wait for each other by a quarter, and 900 cycles of memory and barriers.
+  near(tiledSeconds(GPU, { ...work, groups: 1 }), 10 * (1250 + 900));
+  // The second multiprocessor takes the second workgroup.
+  near(tiledSeconds(GPU, { ...work, groups: 2 }), 10 * 2150);
+  // Two in turn issue 2,000 instructions at 85 %.
+  near(tiledSeconds(GPU, { ...work, groups: 4 }), 10 * 2000 / 0.85);
+  near(tiledSeconds(GPU, { ...work, groups: 16 }), 10 * 8 * 1000 / 0.85);
+  near(tiledSeconds(GPU, { ...work, groups: 17 }), 10 * (8 * 1000 / 0.85 + 2150));
+  // Four tenths of the instructions around the tile run.
+  near(
+    tiledSeconds(GPU, { ...work, groups: 16, tile: { instructions: 1000, around: 500 } }),
+    10 * 8 * 1200 / 0.85,
+  );
+  // Registers for two workgroups only: as many instructions in two rounds of the multiprocessors.
+  near(tiledSeconds(GPU, { ...work, groups: 8, vgprs: 256 }), 2 * 10 * 2 * 1000 / 0.85);
+});
+
+Deno.test("multiprocessors are filled by workgroups and by their warps", () => {
+  assert.equal(fillOf(GPU, 1, 256), 0.5);
+  assert.equal(fillOf(GPU, 2, 256), 1);
+  // 2 warps on each multiprocessor, where 8 hide latency.
+  assert.equal(fillOf(GPU, 2, 64), 0.25);
+  assert.equal(fillOf(GPU, 9, 64), 1);
+  assert.equal(peakFlops(GPU), 512);
+});
+
+Deno.test("threads of a workgroup are read from a kernel's text", () => {
+  assert.equal(threadsOf("@compute @workgroup_size(64)"), 64);
+  assert.equal(threadsOf("const threads = 32u;\n@compute @workgroup_size(threads, 4)"), 128);
+});
+
+/** A kernel of 256 threads. */
+function launch(name: string, given: Partial<Launch> & { inputs?: string[]; outputs?: string[] }): Launch {
+  const { inputs = [], outputs = [], operands = {}, params = {}, grid = [2, 1, 1] } = given;
+  const kernel = { name, inputs, outputs, wgsl: "@workgroup_size(256)" } as unknown as Kernel;
+  return { kernel, operands, params, grid };
+}
+
+Deno.test("a streaming kernel takes the time of its bytes, and picks rows of a table", () => {
+  const x = tensor("f32", 3, 4), table = tensor("f16", 1000, 4);
+  const add = launch("add", { inputs: ["x"], outputs: ["y"], operands: { x, y: x } });
+  assert.equal(streamedBytes(add), 96);
+  near(launchSeconds(GPU, add, { statistics: null, keys: 0 }), 96 / 60);
+  const ids = tensor("u32", 3);
+  const embedding = launch("embedding_f16", {
+    ...{ inputs: ["values", "ids"], outputs: ["x"], operands: { values: table, ids, x } },
+  });
+  // The ids, x, and as many bytes of the table.
+  assert.equal(streamedBytes(embedding), 12 + 48 + 48);
+});
+
+Deno.test("attention takes the time of its products, or of the pages that it reads", () => {
+  const q = tensor("f32", 8, 2, 16), operands = { q };
+  const statistics = {
+    ...{ vgprs: 1, spills: 0, lds_bytes: 0, instructions: 0, latency: 0, inverse_throughput: 0 },
+    tile: { instructions: 180, fmas: 100, around: 20 },
+  };
+  // 2 products of 8 rows · 10 keys · 2 heads · 16; half of the issued instructions count, and half of these are products.
+  const forward = launch("attention_forward", { operands });
+  near(launchSeconds(GPU, forward, { statistics, keys: 10 }), 2 * 2 * 8 * 10 * 2 * 16 / (0.25 * 512));
+  const k_pages = tensor("f16", 4, 2, 32, 16), slow = { ...GPU, bytes_per_second: 10 };
+  const paged = launch("attention_paged_tiles", { operands: { q, k_pages }, params: { kv_heads: 2 } });
+  // Keys and values of 8 rows · 10 tokens · 2 heads · 16 in 2 bytes, at a fifth of the bandwidth.
+  near(launchSeconds(slow, paged, { statistics, keys: 10 }), 2 * 8 * 10 * 2 * 16 * 2 / (0.2 * 10));
+});
+
+Deno.test("a step takes its dispatches and a gap for each", () => {
+  const x = tensor("f32", 15), operands = { x, y: x };
+  const add = launch("add", { inputs: ["x"], outputs: ["y"], operands });
+  const step = estimateStep(GPU, [add, add], () => ({ statistics: null, keys: 0 }));
+  near(step.seconds, 2 * (120 / 60 + 3));
+  assert.deepEqual(step.parts, [["gaps", 6], ["norms and others", 4]]);
+  assert.equal(step.dispatches, 2);
+});
+
+Deno.test("estimates are made for four GPUs and marked as such, and fewer instructions are faster", async () => {
+  const ceilings = await readCeilings(), options = { models: ["0.5b"] as const, gpu: "" };
+  const lines = await estimateAll({ ...options, ceilings });
+  assert.deepEqual([...new Set(lines.map(({ gpu }) => gpu))], GPU_MODELS.map(({ name }) => name));
+  for (const line of lines) {
+    assert.match(estimateText(line), /estimate +[\d,.]+ tokens\/s/);
+    assert.ok(Number.isFinite(line.tokens_per_second) && line.tokens_per_second > 0, line.step);
+  }
+  const forms = Object.entries(ceilings.forms).map(([name, families]) => {
+    const halved = Object.entries(families).map(([family, values]) =>
+      [family, values.map((value, i) => i === 6 || i === 8 ? value / 2 : value)] as const
+    );
+    return [name, Object.fromEntries(halved)] as const;
+  });
+  const halved: Ceilings = { ...ceilings, forms: Object.fromEntries(forms) };
+  const faster = await estimateAll({ ...options, ceilings: halved });
+  const rateOf = (of: EstimateLine[]) =>
+    of.find(({ step }) => step.startsWith("training"))!.tokens_per_second;
+  const ratio = ratiosTo(faster, storedText(lines)), first = faster[0]!;
+  near(
+    Number(ratio[0]!.toFixed(2)),
+    Number((first.tokens_per_second / lines[0]!.tokens_per_second).toFixed(2)),
+  );
+  assert.deepEqual(ratiosTo([first], storedText(lines.slice(1))), [null]);
+  // Products take most of a training step's time.
+  assert.ok(rateOf(faster) > 1.4 * rateOf(lines) && rateOf(faster) < 2 * rateOf(lines));
+});

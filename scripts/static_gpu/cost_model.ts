@@ -1,0 +1,236 @@
+/**
+ * Estimates the time of a dispatch on a GPU, from its grid, its operands and what a compiler says of its kernel. These are
+ * estimates: nothing here is measured. They show which kernels dominate and what a change is worth.
+ */
+
+import { kernelText } from "../../kernels/kernel.ts";
+import { chooseLayout } from "../../kernels/matmul/matmul.ts";
+import { ceilDiv } from "../../kernels/shape.ts";
+import { bytesOf, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import type { Gpu } from "../../kernels/device.ts";
+import type { StoredStatistics } from "./ceilings.ts";
+import { multiplyAdds } from "./grids.ts";
+import { type Launch, workgroups } from "./launches.ts";
+
+/** A GPU as the model sees it. */
+export interface GpuModel {
+  name: string;
+  multiprocessors: number;
+  clock_hz: number;
+  /** f32 multiply-adds of a multiprocessor in a cycle. */
+  lanes: number;
+  bytes_per_second: number;
+  /** Between the end of a dispatch and the start of one that waits for it. */
+  gap_seconds: number;
+}
+
+/** @source The vendors' data sheets; the gaps are estimates. */
+export const GPU_MODELS: readonly GpuModel[] = [
+  {
+    ...{ name: "H100", multiprocessors: 132, clock_hz: 1.7e9, lanes: 128 },
+    ...{ bytes_per_second: 3350e9, gap_seconds: 4e-6 },
+  },
+  {
+    ...{ name: "RTX 4090", multiprocessors: 128, clock_hz: 2.5e9, lanes: 128 },
+    ...{ bytes_per_second: 1008e9, gap_seconds: 3.5e-6 },
+  },
+  {
+    ...{ name: "RX 7900 XTX", multiprocessors: 96, clock_hz: 2.4e9, lanes: 64 },
+    ...{ bytes_per_second: 960e9, gap_seconds: 5e-6 },
+  },
+  {
+    ...{ name: "M4 Max", multiprocessors: 40, clock_hz: 1.6e9, lanes: 128 },
+    ...{ bytes_per_second: 546e9, gap_seconds: 5e-6 },
+  },
+];
+
+/** Registers of a multiprocessor, and the most workgroups on it. */
+const REGISTERS = 65_536, MAX_RESIDENT = 16;
+/** Lanes that execute one instruction. */
+const WARP = 32;
+/** Warps that a multiprocessor needs to hide the latency of memory and arithmetic. */
+const BUSY_WARPS = 8;
+/**
+ * The part of the instructions around a tile that runs in a round: of two ways to load an operand (weight, low-rank term)
+ * one runs, and where only some threads load, other warps skip it.
+ */
+const AROUND_SHARE = 0.4;
+/** Cycles of a round that a workgroup alone on its multiprocessor waits for memory and barriers. */
+const ALONE_WAIT = 900;
+/** A tile's instructions wait for each other where no other workgroup fills in. */
+const ALONE_FACTOR = 1.25;
+/** The part of the issue slots that resident workgroups fill together. */
+const ISSUE_SHARE = 0.85;
+/** The part of attention's instructions that is not lost to masks, ends of rows and barriers. */
+const ATTENTION_SHARE = 0.5;
+/** The parts of the bandwidth that streaming kernels and those that follow page tables reach. */
+const STREAM_SHARE = 0.6, WEIGHT_SHARE = 0.8, PAGES_SHARE = 0.2;
+/** The part of the peak that a product without a known tile reaches. */
+const PLAIN_SHARE = 0.1;
+
+/** What a dispatch's kernel and its sequences are like. */
+export interface LaunchFacts {
+  /** Of the kernel's form; null for one without. */
+  statistics: StoredStatistics | null;
+  /** Tokens that a row of attention sees on average. */
+  keys: number;
+}
+
+/** f32 operations in a second at best. */
+export function peakFlops({ multiprocessors, clock_hz, lanes }: GpuModel): number {
+  return 2 * multiprocessors * clock_hz * lanes;
+}
+
+/** Threads of a workgroup, from the kernel's text. */
+export function threadsOf(text: string): number {
+  const [, size] = /@workgroup_size\((.+?)\)/.exec(text)!;
+  return size!.split(",").reduce((product, factor) => product * numberOf(text, factor.trim()), 1);
+}
+
+function numberOf(text: string, name: string): number {
+  if (/^\d+u?$/.test(name)) return parseInt(name);
+  return parseInt(new RegExp(`^const ${name} = (\\d+)u;`, "m").exec(text)![1]!);
+}
+
+/** The part of a GPU's multiprocessors and latency that so many workgroups fill. */
+export function fillOf(gpu: GpuModel, groups: number, threads: number): number {
+  return Math.min(
+    1,
+    groups / gpu.multiprocessors,
+    groups * threads / WARP / (gpu.multiprocessors * BUSY_WARPS),
+  );
+}
+
+/** A product in tiles: what its workgroups do. */
+export interface TiledWork {
+  groups: number;
+  threads: number;
+  /** Steps of the loop in which a workgroup stages a tile of both operands and multiplies them. */
+  rounds: number;
+  vgprs: number;
+  tile: { instructions: number; around: number };
+}
+
+/** Seconds of a product in tiles: rounds of all multiprocessors, the last of which may be partly empty. */
+export function tiledSeconds(gpu: GpuModel, { groups, threads, rounds, vgprs, tile }: TiledWork): number {
+  const schedulers = 4 * gpu.lanes / 128, warps = threads / WARP;
+  const around = tile.around * AROUND_SHARE;
+  const issue = (tile.instructions + around) * warps / schedulers;
+  const alone = Math.max(issue, tile.instructions * ALONE_FACTOR + around) + ALONE_WAIT;
+  const resident = Math.max(1, Math.min(MAX_RESIDENT, Math.floor(REGISTERS / (vgprs * threads))));
+  const slots = gpu.multiprocessors * resident,
+    full = Math.floor(groups / slots),
+    rest = groups - full * slots;
+  let cycles = full * rounds * issue * resident / ISSUE_SHARE;
+  if (rest > 0) {
+    cycles += rounds * Math.max(issue * ceilDiv(rest, gpu.multiprocessors) / ISSUE_SHARE, alone);
+  }
+  return cycles / gpu.clock_hz;
+}
+
+const bytes = (tensor: Tensor) => tensorBytes(tensor.shape, tensor.dtype);
+
+function matmulSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics): number {
+  const { params, kernel, operands } = launch, threads = threadsOf(kernelText(kernel));
+  const layout = chooseLayout(TILES_GPU, params.rows!);
+  if (!statistics.tile || layout.form !== "tiles") {
+    throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
+  }
+  const step = statistics.tile.fmas / (layout.thread_rows * layout.thread_columns);
+  const rounds = ceilDiv(ceilDiv(params.depth!, step), launch.grid[2]) + ceilDiv(params.rank!, step);
+  const work = {
+    groups: workgroups(launch),
+    threads,
+    rounds,
+    vgprs: statistics.vgprs,
+    tile: statistics.tile,
+  };
+  const weight = bytes(operands.values!) + (operands.scales ? bytes(operands.scales) : 0);
+  return Math.max(tiledSeconds(gpu, work), weight / (WEIGHT_SHARE * gpu.bytes_per_second));
+}
+
+/** `chooseLayout` looks at the form of a device only. */
+const TILES_GPU = { facts: { software: false }, subgroup_size: 32 } as unknown as Gpu;
+
+/** Products of a head's width for each pair of a query and a key, by pass. */
+const PAIR_PRODUCTS: Readonly<Record<string, number>> = {
+  attention_forward: 2,
+  attention_backward_query: 3,
+  attention_backward_key: 4,
+};
+
+function attentionSeconds(gpu: GpuModel, launch: Launch, { statistics, keys }: LaunchFacts): number {
+  const { kernel, params, operands } = launch, [rows, heads, width] = operands.q!.shape as number[];
+  const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(kernel)));
+  const tile = statistics?.tile;
+  const share = tile ? ATTENTION_SHARE * tile.fmas / (tile.instructions + tile.around) : PLAIN_SHARE;
+  const flops = 2 * rows! * keys * heads! * width! * (PAIR_PRODUCTS[kernel.name] ?? 2);
+  const compute = flops / (share * fill * peakFlops(gpu));
+  if (!operands.k_pages) return compute;
+  const read = rows! * keys * params.kv_heads! * width! * 2 * bytesOf(operands.k_pages.dtype);
+  return Math.max(compute, read / (PAGES_SHARE * fill * gpu.bytes_per_second));
+}
+
+/** Operands of which a kernel reads or writes only some rows or numbers, by the start of its name. */
+const PICKED: Readonly<Record<string, readonly string[]>> = {
+  embedding: ["values", "scales"],
+  gather_rows: ["x"],
+  scatter: ["x"],
+  kv_: ["k_pages", "v_pages", "page_table"],
+  rope: ["cosines", "sines"],
+  sample_token: ["logits"],
+  token_logprobs: ["logits"],
+  advance: ["out"],
+};
+
+/** The bytes that a kernel reads and writes. Of a picked operand it takes as many as its largest other one has. */
+export function streamedBytes({ kernel, operands }: Pick<Launch, "kernel" | "operands">): number {
+  const picked = Object.entries(PICKED).find(([start]) => kernel.name.startsWith(start))?.[1] ?? [];
+  const names = [...kernel.inputs, ...kernel.outputs], sizes = names.map((name) => bytes(operands[name]!));
+  const whole = sizes.filter((_, i) => !picked.includes(names[i]!)), largest = Math.max(...whole);
+  return whole.reduce((sum, size) => sum + size, 0) + largest * (sizes.length - whole.length);
+}
+
+/** Seconds of one dispatch, without the gap before it. */
+export function launchSeconds(gpu: GpuModel, launch: Launch, facts: LaunchFacts): number {
+  const { kernel } = launch, { statistics } = facts;
+  if (kernel.name.startsWith("matmul_") && statistics) return matmulSeconds(gpu, launch, statistics);
+  if (/^attention_(?!delta)/.test(kernel.name)) return attentionSeconds(gpu, launch, facts);
+  const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(kernel)));
+  const products = 2 * multiplyAdds(launch) / (PLAIN_SHARE * fill * peakFlops(gpu));
+  return Math.max(products, streamedBytes(launch) / (STREAM_SHARE * fill * gpu.bytes_per_second));
+}
+
+/** The estimate of a step. */
+export interface StepEstimate {
+  seconds: number;
+  dispatches: number;
+  /** Seconds by kind of work, the largest first; `gaps` is the time between dispatches. */
+  parts: [kind: string, seconds: number][];
+}
+
+/** The kind of work that a dispatch belongs to. */
+function kindOf({ kernel: { name }, params }: Launch): string {
+  if (/^matmul_n[tn]_f32_/.test(name) || name.startsWith("lora_gradient")) return "LoRA products";
+  if (name.startsWith("matmul_")) {
+    const size = Math.max(params.columns!, params.depth!);
+    return `${name.slice(7, 9)} ${size > 100_000 ? "head" : "matrices"}`;
+  }
+  return name.startsWith("attention_") ? name.replace("_tiles", "") : "norms and others";
+}
+
+/** The time of a step's dispatches, one after the other. */
+export function estimateStep(
+  gpu: GpuModel,
+  launches: readonly Launch[],
+  factsOf: (launch: Launch) => LaunchFacts,
+): StepEstimate {
+  const parts = new Map<string, number>([["gaps", launches.length * gpu.gap_seconds]]);
+  for (const launch of launches) {
+    const kind = kindOf(launch);
+    parts.set(kind, (parts.get(kind) ?? 0) + launchSeconds(gpu, launch, factsOf(launch)));
+  }
+  const sorted = [...parts].toSorted(([, a], [, b]) => b - a);
+  const seconds = sorted.reduce((sum, [, part]) => sum + part, 0);
+  return { seconds, dispatches: launches.length, parts: sorted };
+}

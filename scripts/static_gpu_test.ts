@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { assumedGpu } from "../kernels/assumed_gpu.ts";
+import { countingGpu } from "../kernels/counting_gpu.ts";
 import { type Kernel, kernelText } from "../kernels/kernel.ts";
+import { chooseLayout, matmulKernel } from "../kernels/matmul/matmul.ts";
+import { WEIGHT_TYPE_NAMES } from "../kernels/weights/table.ts";
 import {
   type Ceilings,
   ceilingsOf,
@@ -108,6 +113,28 @@ Deno.test("every shader that a GPU runs is in a form, and every form has a ceili
   assert.deepEqual(Object.keys(forms).sort(), [...gpuForms().keys()].sort());
 });
 
+Deno.test("for every number of rows a product has a form", () => {
+  const names = formNames(), gpu = countingGpu(assumedGpu());
+  const layouts = new Map<string, number>();
+  for (let rows = 1; rows <= 8192; rows++) {
+    const key = JSON.stringify(chooseLayout(gpu, rows));
+    if (!layouts.has(key)) layouts.set(key, rows);
+  }
+  for (const [key, rows] of layouts) {
+    for (const weight of WEIGHT_TYPE_NAMES) {
+      for (const orientation of ["nt", "nn"] as const) {
+        for (const compute of ["f32", "f16"] as const) {
+          const kernel = matmulKernel({ weight, orientation, compute }, JSON.parse(key));
+          assert.ok(
+            names.has(kernelText(kernel)),
+            `${kernel.name} of ${rows} rows: list it in every_kernel_testing.ts`,
+          );
+        }
+      }
+    }
+  }
+});
+
 Deno.test("a product's grid counts its workgroups, and those below the multiprocessors leave some without work", () => {
   const matmul = { name: "matmul_nt_f16", wgsl: "text of the product" } as unknown as Kernel;
   const norm = { name: "rms_norm", wgsl: "text of the norm" } as unknown as Kernel;
@@ -162,9 +189,23 @@ Deno.test("the recorded steps are those of the program, and every kernel in them
   }
 });
 
+Deno.test("a machine without a driver or a compiler is told what is missing", async () => {
+  const here = fileURLToPath(import.meta.url), missing_here = [here, `${here}/driver.json`];
+  const reason = await missingCompiler(missing_here, "no_such_compiler");
+  if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") {
+    return assert.equal(reason, "it needs Linux on x86-64");
+  }
+  assert.ok(
+    reason?.startsWith(`there is no ${here}/driver.json and no C compiler (no_such_compiler): apt-get`),
+  );
+  assert.equal(await missingCompiler([here], Deno.execPath()), null);
+});
+
+const is_skipped = missing !== null && Deno.env.get("REQUIRE_STATIC") !== "1";
+
 Deno.test({
-  name: `no GPU form is above its ceilings${missing === null ? "" : ` (skipped: ${missing})`}`,
-  ignore: missing !== null && Deno.env.get("REQUIRE_STATIC") !== "1",
+  name: `no GPU form is above its ceilings${is_skipped ? ` (skipped: ${missing})` : ""}`,
+  ignore: is_skipped,
   async fn() {
     const lines: string[] = [];
     const status = await runStatic({

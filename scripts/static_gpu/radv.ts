@@ -19,20 +19,28 @@ const LIBRARIES = "/usr/lib/x86_64-linux-gnu";
 const DRIVER = "/usr/share/vulkan/icd.d/radeon_icd.x86_64.json";
 const COMPILER = "cc";
 
+const NEEDED_FILES = [DRIVER, `${LIBRARIES}/libvulkan_radeon.so`, `${LIBRARIES}/libvulkan.so.1`];
+
 /** Why the forms cannot be compiled on this machine, with what to install; null when they can. */
-export async function missingCompiler(): Promise<string | null> {
+export async function missingCompiler(files = NEEDED_FILES, compiler = COMPILER): Promise<string | null> {
   if (Deno.build.os !== "linux" || Deno.build.arch !== "x86_64") return "it needs Linux on x86-64";
-  const missing = [];
-  for (const path of [DRIVER, `${LIBRARIES}/libvulkan_radeon.so`, `${LIBRARIES}/libvulkan.so.1`]) {
-    if (!await Deno.stat(path).catch(() => null)) missing.push(path);
-  }
-  const compiles = await new Deno.Command(COMPILER, { args: ["--version"], stdout: "null", stderr: "null" })
-    .output().then(({ success }) => success, () => false);
-  if (!compiles) missing.push(`a C compiler (${COMPILER})`);
+  const missing: string[] = [];
+  for (const path of files) if (!await Deno.stat(path).catch(() => null)) missing.push(path);
+  if (!await starts(compiler)) missing.push(`C compiler (${compiler})`);
   if (missing.length === 0) return null;
   return `there is no ${
     missing.join(" and no ")
   }: apt-get install mesa-vulkan-drivers libvulkan1 gcc libc6-dev`;
+}
+
+async function starts(program: string): Promise<boolean> {
+  try {
+    await new Deno.Command(program, { args: ["--version"] }).output();
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
 }
 
 /** Compiles for all families at the same time. @throws {ServiceError} `internal` with what a compiler said. */

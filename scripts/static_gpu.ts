@@ -4,11 +4,11 @@
  *
  *   deno task static [--only <text>] [--json <file>] [--update]
  *
- * Exit status: 0; 1 above a ceiling, for a form without one, and, with REQUIRE_STATIC=1, where it cannot compile; 2 for
- * wrong arguments.
+ * Exit status: 0; 1 above a ceiling, for a form without one, and, with REQUIRE_STATIC=1, where it cannot compile.
  */
 
 import { parseArgs } from "node:util";
+import { ServiceError } from "../core/errors.ts";
 import {
   ceilingsOf,
   compareGrids,
@@ -30,7 +30,7 @@ import { type CompiledFamilies, compileFamilies, FAMILIES, missingCompiler } fro
 
 /** What one run checks and prints. */
 export interface StaticOptions {
-  /** Prints only forms and products whose names contain this. */
+  /** Compiles, prints and compares only forms whose names contain this, and prints only products of these. */
   only: string;
   /** A file for all values as JSON; null: none. */
   json: string | null;
@@ -40,14 +40,13 @@ export interface StaticOptions {
 }
 
 /** Prints the table of the forms: a line for each form and family. */
-function printForms(families: CompiledFamilies, { only, print }: StaticOptions): void {
+function printForms(families: CompiledFamilies, { print }: StaticOptions): void {
   const columns = ["vgprs", "sgprs", "spills", "lds_bytes", "waves", "instructions", "latency"] as const;
   const heads = ["VGPR", "SGPR", "spills", "LDS", "waves", "instr.", "latency", "1/thrpt", "i./FMA"];
   for (const family of FAMILIES) {
     const { compiler, forms } = families[family];
     print(`${family}, ${compiler}`.padEnd(68) + heads.map((head) => head.padStart(8)).join(""));
     for (const [name, found] of Object.entries(forms)) {
-      if (!name.includes(only)) continue;
       const values = [
         ...columns.map((column) => String(found[column])),
         String(found.inverse_throughput),
@@ -85,25 +84,26 @@ const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
 
 /** Prints, compiles and compares. @returns The exit status. */
 export async function runStatic(options: StaticOptions): Promise<number> {
-  const { update, json, print } = options, ceilings = await readCeilings();
+  const { only, update, json, print } = options, ceilings = await readCeilings();
   const steps = await allGrids(formNames());
   printGrids(steps, options);
   const grids = compareGrids(steps, ceilings);
   const missing = await missingCompiler();
   if (missing !== null) return Math.max(report(grids, options), skip(print, missing));
-  const families = await compileFamilies();
+  const families = await compileFamilies(only);
   printForms(families, options);
   if (json) await Deno.writeTextFile(json, JSON.stringify({ steps, families }, null, 1) + "\n");
   const found = ceilingsOf(families, steps);
-  if (update) {
-    print(`${await writeCeilings(found)}: ${Object.keys(found.forms).length} forms`);
+  if (update && (only === "" || ceilings.compiler === found.compiler)) {
+    const forms = only === "" ? found.forms : { ...ceilings.forms, ...found.forms };
+    print(`${await writeCeilings({ ...found, forms })}: ${Object.keys(found.forms).length} forms`);
     return 0;
   }
   if (ceilings.compiler !== found.compiler) {
     const reason = `the ceilings are those of ${ceilings.compiler}, and this is ${found.compiler}`;
     return Math.max(report(grids, options), skip(print, reason));
   }
-  const forms = compareWithCeilings(families, ceilings);
+  const forms = compareWithCeilings(families, ceilings, only);
   return report({
     problems: [...grids.problems, ...forms.problems],
     gains: [...grids.gains, ...forms.gains],
@@ -137,5 +137,11 @@ if (import.meta.main) {
       update: { type: "boolean", default: false },
     },
   });
-  Deno.exit(await runStatic({ ...values, json: values.json ?? null, print: console.log }));
+  try {
+    Deno.exit(await runStatic({ ...values, json: values.json ?? null, print: console.log }));
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    console.error(error.message);
+    Deno.exit(1);
+  }
 }

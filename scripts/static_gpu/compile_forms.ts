@@ -1,6 +1,6 @@
 /**
- * The process that compiles all GPU forms for one GPU: it opens the device that radv.ts prepares, and prints what the
- * compiler says of each form as JSON.
+ * The process that compiles GPU forms for one GPU: it opens the device that radv.ts prepares, and prints what the compiler
+ * says of each form as JSON. Its argument is a text that the names of the forms contain.
  */
 
 import { compiledKernel, compileFailure } from "../../kernels/kernel.ts";
@@ -18,7 +18,7 @@ export interface CompiledForms {
 /** The limits that the program asks of a GPU are within these. */
 const LIMITS = { maxComputeInvocationsPerWorkgroup: 1024, maxStorageBuffersPerShaderStage: 16 };
 
-async function compileForms(path: string): Promise<CompiledForms> {
+async function compileForms(path: string, only: string): Promise<CompiledForms> {
   const adapter = await webGpuProvider("deno").gpu()?.requestAdapter();
   if (!adapter) throw new Error("Cannot compile for this GPU: Deno finds no adapter");
   const features = ["shader-f16", "subgroups"] as GPUFeatureName[];
@@ -35,6 +35,7 @@ async function compileForms(path: string): Promise<CompiledForms> {
   }
   const forms: Record<string, Statistics> = {};
   for (const [name, kernel] of gpuForms()) {
+    if (!name.includes(only)) continue;
     compiledKernel(device, kernel);
     const text = take();
     if (text === "") {
@@ -47,7 +48,7 @@ async function compileForms(path: string): Promise<CompiledForms> {
 }
 
 if (import.meta.main) {
-  console.log(JSON.stringify(await compileForms(Deno.env.get("PIPELINES")!)));
+  console.log(JSON.stringify(await compileForms(Deno.env.get("PIPELINES")!, Deno.args[0] ?? "")));
   // The device was never one: leaving by the usual way would wait for it.
   Deno.exit(0);
 }

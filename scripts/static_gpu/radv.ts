@@ -43,8 +43,12 @@ async function starts(program: string): Promise<boolean> {
   }
 }
 
-/** Compiles for all families at the same time. @throws {ServiceError} `internal` with what a compiler said. */
-export async function compileFamilies(): Promise<CompiledFamilies> {
+/**
+ * Compiles the forms whose names contain the text, for all families at the same time.
+ *
+ * @throws {ServiceError} `internal` with what a compiler said.
+ */
+export async function compileFamilies(only = ""): Promise<CompiledFamilies> {
   const folder = await Deno.makeTempDir();
   try {
     const shim = [
@@ -58,7 +62,7 @@ export async function compileFamilies(): Promise<CompiledFamilies> {
     ];
     await run("Cannot build vulkan_shim.c", COMPILER, { args: shim });
     const compiled = await Promise.all(
-      FAMILIES.map(async (family) => [family, await compileFamily(family, folder)] as const),
+      FAMILIES.map(async (family) => [family, await compileFamily(family, { folder, only })] as const),
     );
     return Object.fromEntries(compiled) as CompiledFamilies;
   } finally {
@@ -66,7 +70,10 @@ export async function compileFamilies(): Promise<CompiledFamilies> {
   }
 }
 
-async function compileFamily(family: Family, folder: string): Promise<CompiledForms> {
+async function compileFamily(
+  family: Family,
+  { folder, only }: { folder: string; only: string },
+): Promise<CompiledForms> {
   const env = {
     RADV_FORCE_FAMILY: family,
     VK_DRIVER_FILES: DRIVER,
@@ -78,7 +85,7 @@ async function compileFamily(family: Family, folder: string): Promise<CompiledFo
     MESA_SHADER_CACHE_DISABLE: "true",
     XDG_RUNTIME_DIR: folder,
   };
-  const args = ["run", "-A", "--no-check", `${HERE}compile_forms.ts`];
+  const args = ["run", "-A", "--no-check", `${HERE}compile_forms.ts`, only];
   return JSON.parse(await run(`Cannot compile for ${family}`, Deno.execPath(), { args, env }));
 }
 

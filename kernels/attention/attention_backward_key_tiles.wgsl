@@ -37,10 +37,11 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 
 const TILE = {KEYS}u * {D4}u;
 
-var<workgroup> q_tile: array<vec4<f32>, TILE>;
-var<workgroup> d_o_tile: array<vec4<f32>, TILE>;
+// Nested arrays: where the key is a constant, naga clamps one index for all keys.
+var<workgroup> q_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
+var<workgroup> d_o_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
 // The parts of s and d_p.
-var<workgroup> s_part: array<vec2<f32>, {KEYS}u * {THREADS}u>;
+var<workgroup> s_part: array<array<vec2<f32>, {THREADS}>, {KEYS}>;
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -76,8 +77,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       workgroupBarrier();
       for (var x = thread; x < TILE; x += {THREADS}u) {
         let from_row = (min(base + x / {D4}u, last) * params.heads + head) * {D4}u + x % {D4}u;
-        q_tile[x] = q[from_row] * params.scale;
-        d_o_tile[x] = d_o[from_row];
+        q_tile[x / {D4}u][x % {D4}u] = q[from_row] * params.scale;
+        d_o_tile[x / {D4}u][x % {D4}u] = d_o[from_row];
       }
       workgroupBarrier();
 
@@ -85,10 +86,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       {
         var s = vec2<f32>();
         #for c CHUNKS
-        s.x += dot(k{c}, q_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
-        s.y += dot(v{c}, d_o_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
+        s.x += dot(k{c}, q_tile[{l}][{c}u * {PARTS}u + part]);
+        s.y += dot(v{c}, d_o_tile[{l}][{c}u * {PARTS}u + part]);
         #end
-        s_part[{l}u * {THREADS}u + thread] = s;
+        s_part[{l}][thread] = s;
       }
       #end
       workgroupBarrier();
@@ -98,14 +99,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let at = min(base + {l}u, last) * params.heads + head;
         var s = vec2<f32>();
         #for x PARTS
-        s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
+        s += s_part[{l}][slot * {PARTS}u + {x}u];
         #end
         let c = soft_cap(s.x);
         let p = select(0.0, exp(c - lse[at]), seen{l});
         let d_s = soft_cap_gradient(p * (s.y - delta[at]), c);
         #for c CHUNKS
-        d_v{c} += p * d_o_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
-        d_k{c} += d_s * q_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
+        d_v{c} += p * d_o_tile[{l}][{c}u * {PARTS}u + part];
+        d_k{c} += d_s * q_tile[{l}][{c}u * {PARTS}u + part];
         #end
       }
       #end

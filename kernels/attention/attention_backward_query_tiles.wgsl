@@ -32,10 +32,11 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 
 const TILE = {KEYS}u * {D4}u;
 
-var<workgroup> k_tile: array<vec4<f32>, TILE>;
-var<workgroup> v_tile: array<vec4<f32>, TILE>;
+// Nested arrays: where the key is a constant, naga clamps one index for all keys.
+var<workgroup> k_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
+var<workgroup> v_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
 // The parts of s and d_p.
-var<workgroup> s_part: array<vec2<f32>, {KEYS}u * {THREADS}u>;
+var<workgroup> s_part: array<array<vec2<f32>, {THREADS}>, {KEYS}>;
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -72,8 +73,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let j = base + x / {D4}u;
       let key_row = row_of_key(tile, j);
       let from_key = (min(key_row, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
-      k_tile[x] = k[from_key];
-      v_tile[x] = v[from_key];
+      k_tile[x / {D4}u][x % {D4}u] = k[from_key];
+      v_tile[x / {D4}u][x % {D4}u] = v[from_key];
     }
     workgroupBarrier();
 
@@ -81,10 +82,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     {
       var s = vec2<f32>();
       #for c CHUNKS
-      s.x += dot(q{c}, k_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
-      s.y += dot(d_o{c}, v_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
+      s.x += dot(q{c}, k_tile[{l}][{c}u * {PARTS}u + part]);
+      s.y += dot(d_o{c}, v_tile[{l}][{c}u * {PARTS}u + part]);
       #end
-      s_part[{l}u * {THREADS}u + thread] = s;
+      s_part[{l}][thread] = s;
     }
     #end
     workgroupBarrier();
@@ -94,12 +95,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let seen = sees(begin, place, base + {l}u);
       var s = vec2<f32>();
       #for x PARTS
-      s += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
+      s += s_part[{l}][slot * {PARTS}u + {x}u];
       #end
       let c = soft_cap(s.x);
       let d_s = select(0.0, soft_cap_gradient(exp(c - lse_i) * (s.y - delta_i), c), seen);
       #for c CHUNKS
-      d_q{c} += d_s * k_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
+      d_q{c} += d_s * k_tile[{l}][{c}u * {PARTS}u + part];
       #end
     }
     #end

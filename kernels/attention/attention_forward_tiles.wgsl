@@ -30,9 +30,10 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 const LOWEST = -3.0e38;
 const TILE = {KEYS}u * {D4}u;
 
-var<workgroup> k_tile: array<vec4<f32>, TILE>;
-var<workgroup> v_tile: array<vec4<f32>, TILE>;
-var<workgroup> s_part: array<f32, {KEYS}u * {THREADS}u>;
+// Nested arrays: where the key is a constant, naga clamps one index for all keys.
+var<workgroup> k_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
+var<workgroup> v_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
+var<workgroup> s_part: array<array<f32, {THREADS}>, {KEYS}>;
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
@@ -68,8 +69,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let j = base + x / {D4}u;
       let key_row = row_of_key(tile, j);
       let from_key = (min(key_row, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
-      k_tile[x] = k[from_key];
-      v_tile[x] = v[from_key];
+      k_tile[x / {D4}u][x % {D4}u] = k[from_key];
+      v_tile[x / {D4}u][x % {D4}u] = v[from_key];
     }
     workgroupBarrier();
 
@@ -77,9 +78,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     {
       var s = 0.0;
       #for c CHUNKS
-      s += dot(q{c}, k_tile[{l}u * {D4}u + {c}u * {PARTS}u + part]);
+      s += dot(q{c}, k_tile[{l}][{c}u * {PARTS}u + part]);
       #end
-      s_part[{l}u * {THREADS}u + thread] = s;
+      s_part[{l}][thread] = s;
     }
     #end
     workgroupBarrier();
@@ -89,7 +90,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let seen{l} = sees(begin, place, base + {l}u);
     var s{l} = 0.0;
     #for x PARTS
-    s{l} += s_part[{l}u * {THREADS}u + slot * {PARTS}u + {x}u];
+    s{l} += s_part[{l}][slot * {PARTS}u + {x}u];
     #end
     s{l} = select(LOWEST, soft_cap(s{l}), seen{l});
     top = max(top, s{l});
@@ -106,7 +107,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let p = exp(s{l} - top);
       sum += p;
       #for c CHUNKS
-      o{c} += p * v_tile[{l}u * {D4}u + {c}u * {PARTS}u + part];
+      o{c} += p * v_tile[{l}][{c}u * {PARTS}u + part];
       #end
     }
     #end

@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       x{i} = load_x(row{i}, s);
       #end
       #for q 4
-      w{q} = operand(load_weight((4u * s + {q}u) * columns4 + column4));
+      w{q} = weight_operand(load_weight((4u * s + {q}u) * columns4 + column4));
       #end
     } else {
       let d = s - steps;

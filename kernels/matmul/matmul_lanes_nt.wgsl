@@ -42,7 +42,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       x{i} = load_x(row{i}, s);
       #end
       #for q VECTORS
-      w{q} = operand(load_weight(column{q} * steps + s));
+      w{q} = weight_operand(load_weight(column{q} * steps + s));
       #end
     } else {
       let d = s - steps;

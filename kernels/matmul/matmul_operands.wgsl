@@ -11,7 +11,7 @@
 //   residual  [N, y_stride] f32   in, read as y is
 //   y         [N, y_stride] f32   out, overwritten, or added to; y' is its columns from y_column on
 //
-// `load_weight` and its planes, `first`, the binding after them, and `operand` are linked.
+// `load_weight` and its planes, `first`, the binding after them, `operand` and `weight_operand` are linked.
 
 struct Params {
   rows: u32, columns: u32, depth: u32,

@@ -57,9 +57,17 @@ export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout)
     kind.compute === "f16"
       ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
       : { file: "operand_f32.wgsl", text: operandF32Wgsl },
+    weightOperandPart(kind),
     { file: "matmul_operands.wgsl", text: operandsWgsl },
     ...layout.form === "lanes" ? lanesParts(kind, layout) : tilesParts(kind, layout),
   ];
+}
+
+/** How a product takes a weight: as any operand, but what is stored as f16 needs no rounding. */
+function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
+  const taken = compute === "f16" && weight === "f16" ? "v" : "operand(v)";
+  const text = `fn weight_operand(v: vec4<f32>) -> vec4<f32> { return ${taken}; }`;
+  return { file: "weight_operand.wgsl", text };
 }
 
 function lanesParts({ orientation }: MatmulKind, layout: LanesLayout): WgslPart[] {
@@ -77,13 +85,20 @@ function lanesParts({ orientation }: MatmulKind, layout: LanesLayout): WgslPart[
   return [lanesPart(lanes), { file: `matmul_lanes_${orientation}.wgsl`, text }];
 }
 
+/** The most rows or columns, in fours, that neighbouring threads stage at once: as many as there are banks of vectors. */
+const MOST_AT_ONCE = 8;
+
 function tilesParts({ orientation }: MatmulKind, layout: TilesLayout): WgslPart[] {
   const { block_rows, block_columns, thread_rows, thread_columns } = layout;
+  const across = block_columns / thread_columns, threads = block_rows / thread_rows * across;
+  // A block is four rows or columns by four steps; a tile has 16 steps.
+  const blocks = block_rows + block_columns;
   const sizes = {
-    ...{ BLOCK_ROWS: block_rows, BLOCK_COLUMNS: block_columns },
-    ...{ THREAD_ROWS: thread_rows, THREAD_ROWS4: thread_rows / 4 },
-    ...{ THREAD_COLUMNS: thread_columns, THREAD_COLUMNS4: thread_columns / 4 },
-    THREADS: block_rows / thread_rows * (block_columns / thread_columns),
+    ...{ BLOCK_ROWS: block_rows, BLOCK_COLUMNS: block_columns, BLOCKS: blocks },
+    ...{ THREAD_ROWS: thread_rows, THREAD_ROWS4: thread_rows / 4, THREAD_COLUMNS4: thread_columns / 4 },
+    ...{ ACROSS: across, THREADS: threads, PASSES: Math.ceil(blocks / threads) },
+    ROWS_AT_ONCE: Math.min(MOST_AT_ONCE, block_rows / 4),
+    COLUMNS_AT_ONCE: Math.min(MOST_AT_ONCE, block_columns / 4),
   };
   const stage = orientation === "nt" ? tilesNtWgsl : tilesNnWgsl;
   return [

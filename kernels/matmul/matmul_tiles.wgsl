@@ -1,43 +1,77 @@
 // The matmul of GPUs: a workgroup owns a tile of y, stages 16 steps of both operands in workgroup memory, and every
 // thread keeps a register tile in named accumulators. Both operands are staged depth-major, so that a thread reads
-// vectors; the transposition is done in registers, 4 × 4 at a time.
+// vectors; the transposition is done in registers, 4 × 4 at a time. Some threads stage x and others W, where there are
+// enough of them.
 //
 //   y[n, c] = Σ_d x[n, d] · W'[d, c] + lora_scale · Σ_r u'[n, r] · lora'[r, c]        W' is Wᵀ in nt and W in nn
 //
 // Every output sums along the depth in order, whatever the tile: its choice changes no bit. Operands are those of
-// matmul_operands.wgsl, which is linked, as is the stage_w of the orientation.
+// matmul_operands.wgsl, which is linked, as are w_places, w_stride and store_w of the orientation.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) workgroups; a template for unroll.ts.
 
-var<workgroup> tile_x: array<vec4<f32>, {4*BLOCK_ROWS}>;
-var<workgroup> tile_w: array<vec4<f32>, {4*BLOCK_COLUMNS}>;
+// Nested arrays: the step is a constant, so naga clamps one index for all 16 of them.
+var<workgroup> tile_x: array<array<vec4<f32>, {BLOCK_ROWS/4}>, 16>;
+var<workgroup> tile_w: array<array<vec4<f32>, {BLOCK_COLUMNS/4}>, 16>;
 
-// A row or a step after the end counts as zero.
-fn read_x(row: u32, d: u32, steps: u32, is_lora: bool) -> vec4<f32> {
-  if row >= params.rows || d >= steps { return vec4<f32>(); }
-  if is_lora { return load_u(row, d); }
-  return load_x(row, d);
+// Four vectors of an operand: 4 rows of x or columns of W by 4 steps.
+struct Block { r0: vec4<f32>, r1: vec4<f32>, r2: vec4<f32>, r3: vec4<f32> }
+
+fn x_at(i: u32) -> vec4<f32> { return operand(x[i]); }
+fn u_at(i: u32) -> vec4<f32> { return operand(params.lora_scale * u[i]); }
+fn weight_at(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
+fn lora_at(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
+
+// Blocks are dealt out so that neighbouring threads both read whole stretches of memory and write to different banks: by
+// rows of 4 (x), then by steps of 4 (y), eight rows at a time.
+fn block_of(id: u32, eight: u32) -> vec2<u32> {
+  return vec2<u32>(id % eight + eight * (id / (4u * eight)), id / eight % 4u);
 }
 
-fn stage_x(thread: u32, first_row: u32, d: u32, steps: u32, is_lora: bool) {
-  for (var block = thread; block < {BLOCK_ROWS}u; block += {THREADS}u) {
-    let row4 = block % {BLOCK_ROWS/4}u;
-    let q = block / {BLOCK_ROWS/4}u;
-    let row = first_row + 4u * row4;
-    #for i 4
-    let r{i} = read_x(row + {i}u, d + q, steps, is_lora);
-    #end
-    #for c 4
-    tile_x[(4u * q + {c}u) * {BLOCK_ROWS/4}u + row4] = vec4<f32>(r0[{c}], r1[{c}], r2[{c}], r3[{c}]);
-    #end
+fn x_block(id: u32) -> vec2<u32> { return block_of(id - {BLOCK_COLUMNS}u, {ROWS_AT_ONCE}u); }
+
+// The first vectors of a block of x or u. A row after the end is the last one: its product is not stored.
+fn x_places(id: u32, first_row: u32, is_lora: bool) -> vec4<u32> {
+  let block = x_block(id);
+  let rows = min(vec4<u32>(first_row + 4u * block.x) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.rows - 1u));
+  let stride = select(params.x_stride, params.u_stride, is_lora);
+  let column = select(params.x_column, params.u_column, is_lora);
+  return (rows * stride + column) / 4u + block.y;
+}
+
+// The first vectors of what a thread stages in a pass: the blocks of W come first, then those of x.
+fn places(id: u32, first_row: u32, first_column: u32, is_lora: bool) -> vec4<u32> {
+  if id < {BLOCK_COLUMNS}u { return w_places(id, first_column, is_lora); }
+  return x_places(id, first_row, is_lora);
+}
+
+// The block `d` vectors further along the depth. A step after the end counts as zero.
+fn load_block(id: u32, first: vec4<u32>, d: u32, steps: u32, is_lora: bool) -> Block {
+  if id < {BLOCK_COLUMNS}u {
+    if d + w_block(id).y >= steps { return Block(); }
+    let at = first + d * w_stride();
+    if is_lora { return Block(lora_at(at.x), lora_at(at.y), lora_at(at.z), lora_at(at.w)); }
+    return Block(weight_at(at.x), weight_at(at.y), weight_at(at.z), weight_at(at.w));
   }
+  if id >= {BLOCKS}u || d + x_block(id).y >= steps { return Block(); }
+  let at = first + d;
+  if is_lora { return Block(u_at(at.x), u_at(at.y), u_at(at.z), u_at(at.w)); }
+  return Block(x_at(at.x), x_at(at.y), x_at(at.z), x_at(at.w));
+}
+
+fn store_x(id: u32, b: Block) {
+  let block = x_block(id);
+  #for c 4
+  tile_x[4u * block.y + {c}u][block.x] = vec4<f32>(b.r0[{c}], b.r1[{c}], b.r2[{c}], b.r3[{c}]);
+  #end
 }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
   let first_row = group.x * {BLOCK_ROWS}u;
   let first_column = group.y * {BLOCK_COLUMNS}u;
-  let thread_row = thread / {BLOCK_COLUMNS/THREAD_COLUMNS}u * {THREAD_ROWS}u;
-  let thread_column = thread % {BLOCK_COLUMNS/THREAD_COLUMNS}u * {THREAD_COLUMNS}u;
+  // A thread's columns are every ACROSS-th vector, so that neighbours read neighbours.
+  let row4 = thread / {ACROSS}u * {THREAD_ROWS4}u;
+  let column4 = thread % {ACROSS}u;
   #for i THREAD_ROWS
   #for j THREAD_COLUMNS4
   var sum{i}_{j} = vec4<f32>();
@@ -46,7 +80,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   if params.continued == 1u {
     #for i THREAD_ROWS
     #for j THREAD_COLUMNS4
-    sum{i}_{j} = load_sum(first_row + thread_row + {i}u, (first_column + thread_column) / 4u + {j}u);
+    sum{i}_{j} = load_sum(first_row + 4u * row4 + {i}u, first_column / 4u + column4 + {j*ACROSS}u);
     #end
     #end
   }
@@ -54,21 +88,28 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let steps = params.depth / 4u;
   let lora_steps = params.rank / 4u;
   let tiles = (steps + 3u) / 4u;
-  let lora_tiles = (lora_steps + 3u) / 4u;
-  for (var t = 0u; t < tiles + lora_tiles; t++) {
+  let all_tiles = tiles + (lora_steps + 3u) / 4u;
+  #for p PASSES
+  let id{p} = thread + {p*THREADS}u;
+  let first{p} = places(id{p}, first_row, first_column, false);
+  let lora_first{p} = places(id{p}, first_row, first_column, true);
+  #end
+  for (var t = 0u; t < all_tiles; t++) {
     let is_lora = t >= tiles;
-    let d = select(t, t - tiles, is_lora) * 4u;
-    let end = select(steps, lora_steps, is_lora);
-    stage_x(thread, first_row, d, end, is_lora);
-    stage_w(thread, first_column, d, end, is_lora);
+    let d = 4u * select(t, t - tiles, is_lora);
+    #for p PASSES
+    let block{p} = load_block(id{p}, select(first{p}, lora_first{p}, is_lora), d, select(steps, lora_steps, is_lora), is_lora);
+    if id{p} < {BLOCK_COLUMNS}u { store_w(id{p}, block{p}); }
+    else if id{p} < {BLOCKS}u { store_x(id{p}, block{p}); }
+    #end
     workgroupBarrier();
     // Each of the 16 steps reads THREAD_ROWS + THREAD_COLUMNS numbers for their product.
     #for k 16
     #for i THREAD_ROWS4
-    let x{k}_{i} = tile_x[{k*BLOCK_ROWS/4}u + thread_row / 4u + {i}u];
+    let x{k}_{i} = tile_x[{k}][row4 + {i}u];
     #end
     #for j THREAD_COLUMNS4
-    let w{k}_{j} = tile_w[{k*BLOCK_COLUMNS/4}u + thread_column / 4u + {j}u];
+    let w{k}_{j} = tile_w[{k}][column4 + {j*ACROSS}u];
     #end
     #for i THREAD_ROWS
     #for j THREAD_COLUMNS4
@@ -80,7 +121,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
   #for i THREAD_ROWS
   #for j THREAD_COLUMNS4
-  store(first_row + thread_row + {i}u, (first_column + thread_column) / 4u + {j}u, sum{i}_{j});
+  store(first_row + 4u * row4 + {i}u, first_column / 4u + column4 + {j*ACROSS}u, sum{i}_{j});
   #end
   #end
 }

@@ -1,16 +1,21 @@
-// How matmul_tiles.wgsl stages W for y = x · W: its vectors lie as the tile wants them. A column or a step
-// after the end counts as zero. A template for unroll.ts.
+// How matmul_tiles.wgsl stages W for y = x · W: its vectors lie as the tile wants them. A template for unroll.ts.
 
-fn read_w(step: u32, column4: u32, steps: u32, is_lora: bool) -> vec4<f32> {
-  let columns4 = params.columns / 4u;
-  if column4 >= columns4 || step >= 4u * steps { return vec4<f32>(); }
-  if is_lora { return operand(load_lora(step * columns4 + column4)); }
-  return operand(load_weight(step * columns4 + column4));
+// Neighbouring threads have neighbouring columns.
+fn w_block(id: u32) -> vec2<u32> { return vec2<u32>(id % {BLOCK_COLUMNS/4}u, id / {BLOCK_COLUMNS/4}u); }
+
+// A column after the end is the last one: its product is not stored.
+fn w_places(id: u32, first_column: u32, is_lora: bool) -> vec4<u32> {
+  let block = w_block(id);
+  let column4 = min(first_column / 4u + block.x, params.columns / 4u - 1u);
+  return (4u * block.y + vec4<u32>(0u, 1u, 2u, 3u)) * (params.columns / 4u) + column4;
 }
 
-fn stage_w(thread: u32, first_column: u32, d: u32, steps: u32, is_lora: bool) {
-  for (var at = thread; at < {4*BLOCK_COLUMNS}u; at += {THREADS}u) {
-    let step = 4u * d + at / {BLOCK_COLUMNS/4}u;
-    tile_w[at] = read_w(step, first_column / 4u + at % {BLOCK_COLUMNS/4}u, steps, is_lora);
-  }
+// Vectors from four steps of the depth to the next.
+fn w_stride() -> u32 { return params.columns; }
+
+fn store_w(id: u32, b: Block) {
+  let block = w_block(id);
+  #for c 4
+  tile_w[4u * block.y + {c}u][block.x] = b.r{c};
+  #end
 }

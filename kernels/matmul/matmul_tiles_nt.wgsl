@@ -1,22 +1,22 @@
-// How matmul_tiles.wgsl stages W for y = x · Wᵀ: 4 × 4 blocks of columns by steps, transposed in registers. A column or a
-// step after the end counts as zero. A template for unroll.ts.
+// How matmul_tiles.wgsl stages W for y = x · Wᵀ: 4 × 4 blocks of columns by steps, transposed in registers. A template
+// for unroll.ts.
 
-fn read_w(column: u32, d: u32, steps: u32, is_lora: bool) -> vec4<f32> {
-  if column >= params.columns || d >= steps { return vec4<f32>(); }
-  if is_lora { return operand(load_lora(column * steps + d)); }
-  return operand(load_weight(column * steps + d));
+fn w_block(id: u32) -> vec2<u32> { return block_of(id, {COLUMNS_AT_ONCE}u); }
+
+// A column after the end is the last one: its product is not stored.
+fn w_places(id: u32, first_column: u32, is_lora: bool) -> vec4<u32> {
+  let block = w_block(id);
+  let first = vec4<u32>(first_column + 4u * block.x);
+  let columns = min(first + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.columns - 1u));
+  return columns * (select(params.depth, params.rank, is_lora) / 4u) + block.y;
 }
 
-fn stage_w(thread: u32, first_column: u32, d: u32, steps: u32, is_lora: bool) {
-  for (var block = thread; block < {BLOCK_COLUMNS}u; block += {THREADS}u) {
-    let column4 = block % {BLOCK_COLUMNS/4}u;
-    let q = block / {BLOCK_COLUMNS/4}u;
-    let column = first_column + 4u * column4;
-    #for i 4
-    let r{i} = read_w(column + {i}u, d + q, steps, is_lora);
-    #end
-    #for c 4
-    tile_w[(4u * q + {c}u) * {BLOCK_COLUMNS/4}u + column4] = vec4<f32>(r0[{c}], r1[{c}], r2[{c}], r3[{c}]);
-    #end
-  }
+// Vectors from one of the depth to the next.
+fn w_stride() -> u32 { return 1u; }
+
+fn store_w(id: u32, b: Block) {
+  let block = w_block(id);
+  #for c 4
+  tile_w[4u * block.y + {c}u][block.x] = vec4<f32>(b.r0[{c}], b.r1[{c}], b.r2[{c}], b.r3[{c}]);
+  #end
 }

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import type { Browser, Page } from "playwright-core";
 import { launchChromium } from "../tests/browser/browser.ts";
-import { PAGES, type ShownPage, type Subjects } from "../tests/browser/pages.ts";
+import { openPage, PAGES, type ShownPage, type Subjects } from "../tests/browser/pages.ts";
 import { logIn } from "../tests/browser/parts.ts";
 import { makeSubjects, TOKEN, World } from "../tests/browser/world.ts";
 
@@ -70,10 +70,9 @@ async function makePictures(
   await page.getByLabel("Token").waitFor();
   if (pages.length === PAGES.length) await store("login");
   await logIn(page, TOKEN);
-  for (const { name, address, complete } of pages) {
-    await page.goto(`${world.url}/${address(subjects)}`);
-    await complete(page).waitFor();
-    await store(name);
+  for (const shown of pages) {
+    await openPage(page, shown, { url: world.url, subjects });
+    await store(shown.name);
   }
   await context.close();
   return bytes;

@@ -1,7 +1,18 @@
-/** Tests in a real Chromium. Without one they are skipped; with `REQUIRE_BROWSER=1` they fail. */
+/**
+ * Tests in a real Chromium. Without one they are skipped; with `REQUIRE_BROWSER=1` they fail. Two variables look for
+ * tests and pages that rely on speed: `BROWSER_DELAY_MS` is the longest delay of a request to the API, each by another
+ * part of it, and `BROWSER_CPU_FACTOR` how many times slower the page computes.
+ */
 
 import assert from "node:assert/strict";
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { setTimeout } from "node:timers/promises";
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from "playwright-core";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 
@@ -31,6 +42,26 @@ export async function launchChromium(): Promise<Browser> {
 /** How long anything may take that a test waits for: a run's first update on a busy machine of two cores is slow. */
 const PATIENCE_MS = 180_000;
 
+const DELAY_MS = Number(Deno.env.get("BROWSER_DELAY_MS") ?? 0);
+const CPU_FACTOR = Number(Deno.env.get("BROWSER_CPU_FACTOR") ?? 1);
+
+/** Makes the pages of a context slow, as the variables say. */
+async function slowDown(context: BrowserContext): Promise<void> {
+  if (DELAY_MS > 0) {
+    await context.route("**/v1/**", async (route) => {
+      await setTimeout(Math.random() * DELAY_MS);
+      // The page may have given the request up.
+      await route.continue().catch(() => {});
+    });
+  }
+  if (CPU_FACTOR > 1) {
+    context.on("page", async (page) => {
+      const session = await context.newCDPSession(page);
+      await session.send("Emulation.setCPUThrottlingRate", { rate: CPU_FACTOR });
+    });
+  }
+}
+
 let launched: Promise<Browser> | null = null;
 
 /** Closes the browser that {@link browserTest} shares; after the last test of a file. */
@@ -47,7 +78,6 @@ export class WatchedPage implements AsyncDisposable {
 
   private constructor(page: Page) {
     this.page = page;
-    page.setDefaultTimeout(PATIENCE_MS);
     page.on("pageerror", (error) => this.errors.push(error.stack ?? error.message));
     page.on("dialog", (dialog) => (this.errors.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
     page.on("console", (message) => {
@@ -60,6 +90,8 @@ export class WatchedPage implements AsyncDisposable {
   static async open(options: BrowserContextOptions = {}): Promise<WatchedPage> {
     const browser = await (launched ??= launchChromium());
     const context = await browser.newContext({ reducedMotion: "reduce", ...options });
+    context.setDefaultTimeout(PATIENCE_MS);
+    await slowDown(context);
     return new WatchedPage(await context.newPage());
   }
 
@@ -71,7 +103,10 @@ export class WatchedPage implements AsyncDisposable {
 /** A part of a test with a name of its own. */
 export type Step = (name: string, part: () => Promise<void>) => Promise<void>;
 
-/** A test with a page; it fails when the page had an error. */
+/**
+ * A test with a page; it fails when the page had an error. Its sanitizers are off, because the browser, and often the
+ * server, live longer than one test.
+ */
 export function browserTest(
   name: string,
   body: (page: Page, step: Step) => Promise<void>,
@@ -82,7 +117,6 @@ export function browserTest(
   }
   Deno.test({
     name,
-    // The browser and the server live longer than one test.
     sanitizeOps: false,
     sanitizeResources: false,
     async fn(test) {

@@ -19,6 +19,7 @@ export interface ShownPage {
   /** The name of its screenshots. */
   name: string;
   address: (subjects: Subjects) => string;
+  /** What no other page has: the one before is shown until this one comes. */
   complete: (page: Page) => Locator;
   /** Whether view mode has it too. */
   in_view_mode?: true;
@@ -29,18 +30,22 @@ const inModel = (model: string) => new URLSearchParams({ model });
 
 const heading = (name: string) => (page: Page) => page.getByRole("heading", { name, level: 1 });
 
+/** The first row of a table or of another part with a name. */
+const firstRow = (role: "table" | "region", name: string) => (page: Page) =>
+  page.getByRole(role, { name, exact: true }).getByRole("rowheader").first();
+
 /** All pages behind the login. */
 export const PAGES: readonly ShownPage[] = [
   {
     name: "runs",
     address: () => "#/runs",
-    complete: (page) => page.getByRole("rowheader").first(),
+    complete: (page) => page.getByRole("row", { name: /agent_grpo/ }).first(),
     in_view_mode: true,
   },
   {
     name: "run",
     address: ({ run }) => `#/runs/${run}`,
-    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. / }).locator("canvas"),
+    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. reward/ }).locator("canvas"),
     in_view_mode: true,
   },
   {
@@ -52,7 +57,7 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "groups",
     address: ({ run }) => `#/runs/${run}/trajectories/1`,
-    complete: (page) => page.getByRole("rowheader").first(),
+    complete: firstRow("table", "scenarios of update 1"),
     in_view_mode: true,
   },
   {
@@ -70,13 +75,13 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "scenarios",
     address: ({ run }) => `#/runs/${run}/scenarios`,
-    complete: (page) => page.getByRole("rowheader").first(),
+    complete: firstRow("table", "scenarios"),
     in_view_mode: true,
   },
   {
     name: "search",
     address: ({ run }) => `#/runs/${run}/trajectories/search`,
-    complete: (page) => page.getByRole("rowheader").first(),
+    complete: firstRow("table", "attempts"),
     in_view_mode: true,
   },
   {
@@ -97,7 +102,7 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "compare",
     address: (subjects) => compared(subjects),
-    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. / }).locator("canvas"),
+    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. A: / }).locator("canvas"),
   },
   {
     name: "compare_evaluations",
@@ -112,10 +117,18 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "compare_configuration",
     address: (subjects) => compared(subjects, "/configuration"),
-    complete: (page) => page.getByRole("rowheader").first(),
+    complete: firstRow("region", "configuration"),
   },
-  { name: "compare_chat", address: (subjects) => compared(subjects, "/chat"), complete: heading("Compare") },
-  { name: "datasets", address: () => "#/datasets", complete: (page) => page.getByRole("rowheader").first() },
+  {
+    name: "compare_chat",
+    address: (subjects) => compared(subjects, "/chat"),
+    complete: (page) => page.getByRole("region", { name: "chat", exact: true }),
+  },
+  {
+    name: "datasets",
+    address: () => "#/datasets",
+    complete: (page) => page.getByRole("rowheader", { name: /^tasks of / }).first(),
+  },
   {
     name: "dataset",
     address: ({ dataset }) => `#/datasets/${dataset}`,
@@ -143,3 +156,19 @@ export const PAGES: readonly ShownPage[] = [
   },
   { name: "no_page", address: () => "#/nothing", complete: heading("There is no such page") },
 ];
+
+/** Opens a page, and resolves when all of it is there. */
+export async function openPage(
+  page: Page,
+  { address, complete }: ShownPage,
+  { url, subjects }: { url: string; subjects: Subjects },
+): Promise<void> {
+  await page.goto(`${url}/${address(subjects)}`);
+  await wholePage(page, complete);
+}
+
+/** Resolves when all of the page is there. */
+export async function wholePage(page: Page, complete: ShownPage["complete"]): Promise<void> {
+  await complete(page).waitFor();
+  await page.locator(".loading").first().waitFor({ state: "detached" });
+}

@@ -8,7 +8,7 @@ import type { Page } from "playwright-core";
 import { browserTest, closeBrowser } from "./browser.ts";
 import { ATTEMPT, writeHostile } from "./hostile.ts";
 import { logIn as fillLogin } from "./parts.ts";
-import { PAGES, type ShownPage, type Subjects } from "./pages.ts";
+import { openPage, PAGES, wholePage } from "./pages.ts";
 import { TOKEN, trainedWorld, ViewServer, type World } from "./world.ts";
 
 /** Every name that a person or a file may have given tries to run a script. */
@@ -24,15 +24,6 @@ async function logIn(page: Page, { url }: World): Promise<void> {
   await page.goto(url);
   await fillLogin(page, TOKEN);
   await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
-}
-
-async function open(
-  page: Page,
-  shown: ShownPage,
-  { url, subjects }: { url: string; subjects: Subjects },
-): Promise<void> {
-  await page.goto(`${url}/${shown.address(subjects)}`);
-  await shown.complete(page).waitFor();
 }
 
 /** The rules that a page breaks, with the elements. */
@@ -52,7 +43,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       const broken: Record<string, string[]> = { login: await brokenRules(page) };
       await logIn(page, world);
       for (const shown of PAGES) {
-        await open(page, shown, { url: world.url, subjects });
+        await openPage(page, shown, { url: world.url, subjects });
         broken[shown.name] = await brokenRules(page);
       }
       assert.deepEqual(Object.entries(broken).filter(([, rules]) => rules.length > 0), []);
@@ -98,10 +89,10 @@ browserTest("the Tab key leads through every page, and what it leads to is seen"
   const { world, subjects } = await made.get();
   await logIn(page, world);
   for (const shown of PAGES) {
-    await open(page, shown, { url: world.url, subjects });
+    await openPage(page, shown, { url: world.url, subjects });
     // A new document: the Tab key begins at its top.
     await page.reload();
-    await shown.complete(page).waitFor();
+    await wholePage(page, shown.complete);
     const stops = await tabStops(page);
     assert.match(stops[0]!.html, /Skip to the page/, shown.name);
     assert.deepEqual(stops.filter(({ has_ring, is_seen }) => !has_ring || !is_seen), [], shown.name);
@@ -154,7 +145,7 @@ browserTest("no text that reaches a page is taken for HTML", async (page) => {
   assert.ok(run.name.includes(ATTEMPT));
   await logIn(page, world);
   for (const shown of PAGES) {
-    await open(page, shown, { url: world.url, subjects });
+    await openPage(page, shown, { url: world.url, subjects });
     assert.deepEqual(await page.evaluate(ATTACK), [null, 0], shown.name);
     if (shown.address({ ...subjects, run: "R" }).startsWith("#/runs/R")) {
       assert.equal(await page.getByRole("heading", { level: 1 }).innerText(), run.name);
@@ -165,11 +156,11 @@ browserTest("no text that reaches a page is taken for HTML", async (page) => {
   await writeHostile(join(world.folder, "data", "runs", run.id, "trajectories"), directory);
   await using view = await ViewServer.start(directory);
   for (const shown of PAGES.filter(({ in_view_mode }) => in_view_mode)) {
-    await open(page, shown, { url: view.url, subjects: { ...subjects, run: "run_view" } });
+    await openPage(page, shown, { url: view.url, subjects: { ...subjects, run: "run_view" } });
     assert.deepEqual(await page.evaluate(ATTACK), [null, 0], shown.name);
   }
   const attempts = PAGES.find(({ name }) => name === "attempts")!;
-  await open(page, attempts, { url: view.url, subjects: { ...subjects, run: "run_view" } });
+  await openPage(page, attempts, { url: view.url, subjects: { ...subjects, run: "run_view" } });
   await page.getByRole("button", { name: "Open all calls" }).click();
   assert.deepEqual(await page.evaluate(ATTACK), [null, 0]);
   const text = (await page.locator("main").textContent())!;

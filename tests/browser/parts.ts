@@ -22,8 +22,8 @@ export function chartWith(page: Page, metric: string, { values }: { values: numb
   return page.getByRole("img", { name: new RegExp(`^${metric}\\. .*: (${counts}) values`) });
 }
 
-/** How many values a chart has. */
-export async function valuesOf(page: Page, metric: string): Promise<number> {
-  const label = await chartWith(page, metric, { values: 0 }).getAttribute("aria-label");
+/** How many values a chart has, once it has so many at least. */
+export async function valuesOf(page: Page, metric: string, { least = 0 } = {}): Promise<number> {
+  const label = await chartWith(page, metric, { values: least }).getAttribute("aria-label");
   return Number(/: (\d+) values/.exec(label!)![1]);
 }

@@ -2328,6 +2328,10 @@ export interface Operations {
       limit?: number;
       /** Instead of samples, up to this many buckets for each metric, 1 to 1000. */
       buckets?: number;
+      /** Only samples of this update and later ones. Buckets divide the updates that are left. */
+      first_update?: number;
+      /** Only samples of this update and earlier ones. */
+      last_update?: number;
       /** The media type of the answer. */
       format?: "json" | "csv";
     };

@@ -143,7 +143,7 @@ async function alignedMetrics(
   runs: readonly string[],
   { names, points }: { names: readonly string[] | undefined; points: number },
 ): Promise<z.input<typeof alignedMetric>[]> {
-  const ranges = runs.flatMap((run) => updateRange(database, run) ?? []);
+  const ranges = runs.flatMap((run) => updateRange(database, { run }) ?? []);
   if (ranges.length === 0) return [];
   const range = {
     first: Math.min(...ranges.map(({ first }) => first)),
@@ -152,9 +152,7 @@ async function alignedMetrics(
   const of_runs: Buckets[] = [], chosen = names && new Set(names);
   for (const run of runs) {
     const buckets = new Buckets(range, points);
-    for await (const row of rowsByUpdate(database, { run, names, from_update: range.first })) {
-      if (row.update <= range.last) buckets.add(row, chosen);
-    }
+    for await (const row of rowsByUpdate(database, { run, names, updates: range })) buckets.add(row, chosen);
     of_runs.push(buckets);
   }
   const all = [...new Set(of_runs.flatMap((buckets) => buckets.names()))].sort();

@@ -61,11 +61,20 @@ const query = z.strictObject({
   buckets: integerParameter(1, MAX_BUCKETS).optional().meta({
     description: `Instead of samples, up to this many buckets for each metric, 1 to ${MAX_BUCKETS}.`,
   }),
+  first_update: integerParameter(0, Number.MAX_SAFE_INTEGER).optional().meta({
+    description: "Only samples of this update and later ones. Buckets divide the updates that are left.",
+  }),
+  last_update: integerParameter(0, Number.MAX_SAFE_INTEGER).optional().meta({
+    description: "Only samples of this update and earlier ones.",
+  }),
   format: z.enum(["json", "csv"]).default("json").meta({ description: "The media type of the answer." }),
 }).refine(({ limit, buckets }) => limit === undefined || buckets === undefined, {
   path: ["limit"],
   error: "cannot be combined with buckets, which have all samples",
   when: () => true,
+}).refine(({ first_update: first = 0, last_update: last = first }) => first <= last, {
+  path: ["last_update"],
+  error: "must not be before first_update",
 });
 
 /** Texts of about this length are sent at once. */
@@ -120,13 +129,11 @@ async function* samplesCsv(events: AsyncIterable<MetricSample[]>): AsyncGenerato
 
 /** The buckets of a run's metrics, by name. */
 async function* bucketsOf(database: Database, selection: MetricSelection, n: number): AsyncGenerator<Bucket> {
-  const range = updateRange(database, selection.run);
+  const range = updateRange(database, selection);
   if (!range) return;
   const buckets = new Buckets(range, n), names = selection.names && new Set(selection.names);
-  for await (const row of rowsByUpdate(database, { ...selection, from_update: range.first })) {
-    // The run has written further events since the first query.
-    if (row.update <= range.last) buckets.add(row, names);
-  }
+  // Further events that the run has written since are left out.
+  for await (const row of rowsByUpdate(database, { ...selection, updates: range })) buckets.add(row, names);
   for (const name of buckets.names()) yield* buckets.of(name).values();
 }
 
@@ -175,9 +182,10 @@ const listMetrics = route({
     },
   },
   find: findRun,
-  async handler({ query: { since, names, limit, buckets: n, format }, found, services }) {
+  async handler({ query: { since, names, limit, buckets: n, format, ...range }, found, services }) {
     const run = await followRun(found, services), { database } = services;
-    const selection = { run, since, names };
+    const updates = { first: range.first_update ?? 0, last: range.last_update ?? Number.MAX_SAFE_INTEGER };
+    const selection = { run, since, names, updates };
     if (n !== undefined) {
       const buckets = bucketsOf(database, selection, n);
       if (format === "csv") return csv(bucketsCsv(buckets));

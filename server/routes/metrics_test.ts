@@ -98,6 +98,21 @@ Deno.test("buckets have min, mean, max and last of their updates", async () => {
   );
 });
 
+Deno.test("samples and buckets are those of the updates that are asked for", async () => {
+  await withLog(Array.from({ length: 9 }, (_, n) => metrics(n + 1, { x: n + 1 })), async (get) => {
+    const bucketsOf = async (query: string) =>
+      (await get(`?buckets=3&${query}`)).json.buckets.map((
+        { first_update, last_update, mean }: Record<string, number>,
+      ) => [first_update, last_update, mean]);
+    assert.deepEqual(await bucketsOf("first_update=4&last_update=6"), [[4, 4, 4], [5, 5, 5], [6, 6, 6]]);
+    assert.deepEqual(await bucketsOf("first_update=6"), [[6, 7, 6.5], [8, 8, 8], [9, 9, 9]]);
+    assert.deepEqual(await bucketsOf("last_update=2"), [[1, 1, 1], [2, 2, 2]]);
+    assert.deepEqual(await bucketsOf("first_update=10"), []);
+    const { samples } = (await get("?first_update=3&last_update=4")).json;
+    assert.deepEqual(samples.map(({ update }: { update: number }) => update), [3, 4]);
+  });
+});
+
 Deno.test("a bucket of values that are too large to be added has a mean", async () => {
   await withLog([metrics(1, { x: 1.7e308 }), metrics(2, { x: -1.7e308 })], async (get) => {
     assert.equal((await get("?buckets=1")).json.buckets[0].mean, 0);
@@ -196,6 +211,8 @@ Deno.test("parameters out of range and of other forms are refused at their place
       ["buckets=2&limit=5", "/query/limit", "invalid_value"],
       ["names=a,,b", "/query/names", "invalid_value"],
       [`names=${"a,".repeat(200)}a`, "/query/names", "invalid_value"],
+      ["first_update=5&last_update=4", "/query/last_update", "invalid_value"],
+      ["first_update=-1", "/query/first_update", "out_of_range"],
       ["format=xml", "/query/format", "invalid_value"],
       ["fromat=csv", "/query/fromat", "unknown_field"],
     ];

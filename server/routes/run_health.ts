@@ -6,6 +6,7 @@ import { findRun } from "../resources/find_run.ts";
 import { json, type Route, route } from "../routing/route.ts";
 import { followRun } from "../resources/run_logs.ts";
 import type { Database } from "../store/database.ts";
+import type { UpdateRange } from "../../runs/results/metric_series.ts";
 import { rowsBySeq, rowsByUpdate, updateRange } from "../store/metric_rows.ts";
 
 /** The newest updates whose metrics the rules read. */
@@ -35,21 +36,18 @@ const healthSchema = z.strictObject({
 
 /** The metrics that rules read: those of a run's first updates, of its newest ones and of all its evaluations. */
 async function healthSeries(database: Database, run: string): Promise<HealthSeries> {
-  const series = new HealthSeries(), range = updateRange(database, run);
+  const series = new HealthSeries(), range = updateRange(database, { run });
   if (!range) return series;
   const end_of_start = range.first + START_UPDATES;
   const newest = Math.max(end_of_start, range.last - NEWEST_UPDATES + 1);
-  for await (const row of rowsByUpdate(database, { run, names: HEALTH_METRICS, from_update: range.first })) {
-    if (row.update >= end_of_start) break;
-    series.add(row);
-  }
+  const ofUpdates = (updates: Partial<UpdateRange>) =>
+    rowsByUpdate(database, { run, names: HEALTH_METRICS, updates });
+  for await (const row of ofUpdates({ last: end_of_start - 1 })) series.add(row);
   const evaluations = HEALTH_METRICS.filter((name) => name.startsWith("eval/"));
   for await (const row of rowsBySeq(database, { run, names: evaluations })) {
     if (row.update >= end_of_start && row.update < newest) series.add(row);
   }
-  for await (const row of rowsByUpdate(database, { run, names: HEALTH_METRICS, from_update: newest })) {
-    series.add(row);
-  }
+  for await (const row of ofUpdates({ first: newest })) series.add(row);
   return series;
 }
 

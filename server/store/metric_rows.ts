@@ -23,6 +23,8 @@ const COLUMNS = 'seq, update_number AS "update", step, time_ms, list, csv_bytes,
 /** Which metrics events of a run to read. */
 export interface MetricSelection {
   run: string;
+  /** Only events of these updates. */
+  updates?: Partial<UpdateRange>;
   /** Only events with a larger number. */
   since?: number;
   /** Only events with one of these metrics; their rows have all of their metrics. */
@@ -35,11 +37,8 @@ export function rowsBySeq(database: Database, selection: MetricSelection): Async
 }
 
 /** Metrics events in the order of update and step. */
-export function rowsByUpdate(
-  database: Database,
-  selection: MetricSelection & { from_update: number },
-): AsyncGenerator<IndexedRow> {
-  return new Reader(database, selection).byUpdate(selection.from_update);
+export function rowsByUpdate(database: Database, selection: MetricSelection): AsyncGenerator<IndexedRow> {
+  return new Reader(database, selection).byUpdate();
 }
 
 /** The number of the newest event with metrics, and the length of all of them as CSV without its header. */
@@ -49,40 +48,55 @@ export function csvSize(database: Database, run: string): { last_seq: number; by
   return { ...database.get<{ last_seq: number; bytes: number }>(query, run)! };
 }
 
-/** The first and last update with metrics; null without any. */
-export function updateRange(database: Database, run: string): UpdateRange | null {
+/** The first and last update with metrics, of those that are asked for; null without any. */
+export function updateRange(
+  database: Database,
+  { run, updates = {} }: Pick<MetricSelection, "run" | "updates">,
+): UpdateRange | null {
   const query = "SELECT min(update_number) AS first, max(update_number) AS last " +
-    "FROM metric_rows INDEXED BY metric_rows_by_update WHERE log = (SELECT log FROM logs WHERE run = ?)";
-  const { first, last } = database.get<{ first: number | null; last: number | null }>(query, run)!;
+    "FROM metric_rows INDEXED BY metric_rows_by_update WHERE log = (SELECT log FROM logs WHERE run = ?) " +
+    "AND update_number BETWEEN ? AND ?";
+  const { first, last } = database.get<{ first: number | null; last: number | null }>(
+    query,
+    run,
+    ...edgesOf(updates),
+  )!;
   return first === null || last === null ? null : { first, last };
+}
+
+function edgesOf({ first = 0, last = Number.MAX_SAFE_INTEGER }: Partial<UpdateRange>): [number, number] {
+  return [first, last];
 }
 
 class Reader {
   readonly #database: Database;
   readonly #log: number | null;
   readonly #since: number;
+  readonly #edges: [number, number];
   /** The lists of names to read, as JSON; null for all. */
   readonly #lists: string | null;
   readonly #names = new Map<number, readonly string[]>();
 
-  constructor(database: Database, { run, since = 0, names }: MetricSelection) {
+  constructor(database: Database, { run, since = 0, names, updates = {} }: MetricSelection) {
     this.#database = database;
     this.#since = since;
+    this.#edges = edgesOf(updates);
     this.#log = database.get<{ log: number }>("SELECT log FROM logs WHERE run = ?", run)?.log ?? null;
     this.#lists = names ? this.#listsWith(names) : null;
   }
 
   async *bySeq(): AsyncGenerator<IndexedRow> {
-    const query = `SELECT ${COLUMNS} FROM metric_rows WHERE log = ? AND seq > ? AND seq > ? ` +
+    const query = `SELECT ${COLUMNS} FROM metric_rows WHERE log = ? AND seq > ? ` +
+      `AND update_number BETWEEN ? AND ? AND seq > ? ` +
       `${this.#ofLists()} ORDER BY seq LIMIT ${SLICE}`;
     yield* this.#slices(query, { seq: 0 }, ({ seq }) => [seq]);
   }
 
-  async *byUpdate(from_update: number): AsyncGenerator<IndexedRow> {
+  async *byUpdate(): AsyncGenerator<IndexedRow> {
     const query = `SELECT ${COLUMNS} FROM metric_rows INDEXED BY metric_rows_by_update ` +
-      `WHERE log = ? AND seq > ? AND (update_number, step, seq) > (?, ?, ?) ` +
+      `WHERE log = ? AND seq > ? AND update_number BETWEEN ? AND ? AND (update_number, step, seq) > (?, ?, ?) ` +
       `${this.#ofLists()} ORDER BY update_number, step, seq LIMIT ${SLICE}`;
-    const start = { update: from_update, step: -1, seq: -1 };
+    const start = { update: this.#edges[0], step: -1, seq: -1 };
     yield* this.#slices(query, start, ({ update, step, seq }) => [update, step, seq]);
   }
 
@@ -92,7 +106,14 @@ class Reader {
     const lists = this.#lists === null ? [] : [this.#lists];
     let key = keyOf(start);
     while (true) {
-      const rows = this.#database.all<StoredRow & K>(query, this.#log, this.#since, ...key, ...lists);
+      const rows = this.#database.all<StoredRow & K>(
+        query,
+        this.#log,
+        this.#since,
+        ...this.#edges,
+        ...key,
+        ...lists,
+      );
       for (const row of rows) {
         const { list, values, ...rest } = row;
         yield { ...rest, names: this.#namesOf(list), values: decodeValues(values) };

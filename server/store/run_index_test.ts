@@ -147,7 +147,7 @@ Deno.test(
       await follow();
       assert.deepEqual(await samples(), ["1/1/1 b=1", "3/1/1 a=10", "4/2/2 a=20", "4/2/2 c=20"]);
       const byUpdate = (database: Parameters<typeof rowsBySeq>[0], selection: { run: string }) =>
-        rowsByUpdate(database, { ...selection, from_update: 2 });
+        rowsByUpdate(database, { ...selection, updates: { first: 2 } });
       assert.deepEqual(await samples(byUpdate), ["4/2/2 a=20", "4/2/2 c=20"]);
     });
   },

@@ -20,6 +20,8 @@ import { DatasetTokens } from "./dataset_tokens.tsx";
 
 /** Rows of one answer. */
 const PAGE_ROWS = 20;
+/** Lines of JSON that are shown without being asked for. */
+const SHORT_LINES = 24;
 
 function Conversation({ messages }: { messages: readonly MessageProps[] }) {
   return <div class="conversation">{messages.map((message, i) => <Message key={i} {...message} />)}</div>;
@@ -27,8 +29,9 @@ function Conversation({ messages }: { messages: readonly MessageProps[] }) {
 
 function Field({ field }: { field: RowField }) {
   if ("json" in field) {
+    const is_short = field.json.split("\n").length <= SHORT_LINES;
     return (
-      <details class="fold row-field">
+      <details class="fold row-field" open={is_short}>
         <summary>
           <code>{field.name}</code>
         </summary>
@@ -154,6 +157,9 @@ export function DatasetPage() {
           <>
             <header class="page-head">
               <h1>{dataset.name}</h1>
+              {dataset.kind !== null && (
+                <a class="button primary" href={hrefOf(["new"], { data: id })}>New run with this dataset</a>
+              )}
               <Delete dataset={dataset} />
             </header>
             {query.get("known") === "yes" && (

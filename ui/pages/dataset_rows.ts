@@ -7,7 +7,7 @@ import type { MessageCall, MessageProps } from "../parts/message.tsx";
 export type RowField =
   | { name: string; messages: MessageProps[] }
   | { name: string; text: string }
-  /** Anything else, as JSON: shown folded. */
+  /** Anything else, as JSON. */
   | { name: string; json: string };
 
 type Fields = Readonly<Record<string, JsonValue>>;

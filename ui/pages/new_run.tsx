@@ -13,7 +13,7 @@ import { type Draft, recipeOf } from "./new_run/draft.ts";
 import { Editor } from "./new_run/editor.tsx";
 import { fieldNames, isUnwritten } from "./new_run/field_names.ts";
 import { focusField, type Form } from "./new_run/fields.tsx";
-import { algorithmFor, offeredValues, type Offers, prefilled } from "./new_run/offers.ts";
+import { algorithmFor, draftWith, offeredValues, type Offers, prefilled } from "./new_run/offers.ts";
 import { lineErrors, type LineRemark, lineWarnings, placeErrors } from "./new_run/places.ts";
 import { type Levers, type PlacedProblem, PlanPanel } from "./new_run/plan_panel.tsx";
 import { RecipeForm } from "./new_run/recipe_form.tsx";
@@ -29,11 +29,16 @@ import {
 } from "./new_run/saved.ts";
 import { type Server, useServer } from "./new_run/server.ts";
 
-/** What is written when the page opens: another run's configuration, what was written before, or nothing yet. */
+/** What is written when the page opens: another run's configuration, or what was written before, or nothing yet. */
 function openedRun({ offers, from }: Server): NewRun {
   if (from) return likeRun(from);
-  const asked = place.value.query.get("mode"), mode = asked === "toml" ? "toml" : "recipe";
-  const saved = savedRun(sessionStorage);
+  const { query } = place.value, asked = query.get("mode"), mode = asked === "toml" ? "toml" : "recipe";
+  const saved = savedRun(sessionStorage),
+    dataset = offers.datasets.find(({ id }) => id === query.get("data"));
+  if (dataset) {
+    const before = saved ?? BLANK;
+    return { ...before, mode: "recipe", draft: draftWith(before.draft, dataset, offers) };
+  }
   if (saved) return asked === null ? saved : { ...saved, mode };
   const recipe = algorithmFor(offers) ?? BLANK.draft.recipe;
   return { ...BLANK, mode, draft: prefilled({ ...BLANK.draft, recipe }, offers) };

@@ -26,10 +26,16 @@ export function datasetsFor(datasets: readonly Dataset[], recipe: Algorithm): Da
 }
 
 /** The algorithm of the newest dataset that one takes, for a draft without data. */
-export function algorithmFor({ datasets }: Offers): Algorithm | null {
+export function algorithmFor({ datasets }: Pick<Offers, "datasets">): Algorithm | null {
   const names = Object.keys(ALGORITHMS) as Algorithm[];
   const fitting = datasets.map(({ kind }) => names.find((name) => ALGORITHMS[name].data.kind === kind));
   return fitting.find((name) => name !== undefined) ?? null;
+}
+
+/** A draft with a dataset, and the algorithm that takes it. */
+export function draftWith(draft: Draft, dataset: Dataset, offers: Offers): Draft {
+  const recipe = algorithmFor({ datasets: [dataset] }) ?? draft.recipe;
+  return prefilled({ ...draft, recipe, data: dataset.id }, offers);
 }
 
 /** Models that an algorithm can train: agent_grpo needs one whose tool calls can be read. */

@@ -52,6 +52,43 @@ browserTest("nothing moves while 200 events arrive", async (page) => {
   assert.deepEqual(await page.evaluate("globalThis.shifts"), []);
 });
 
+browserTest("a refusal and a failure that come late move nothing", async (page) => {
+  await using world = await World.start();
+  const run = await startSft(world, 100_000),
+    tabs = page.getByRole("navigation", { name: "views of this run" });
+  await openRun(page, world, run);
+  await chartWith(page, "loss/sft", { values: 3 }).waitFor();
+  const before = await tabs.boundingBox();
+
+  // The server refuses nothing here, and the run does not fail.
+  const detail = "a refusal ".repeat(20), headers = { "content-type": "application/problem+json" };
+  const problem = {
+    type: "/conflict",
+    title: "Conflict",
+    status: 409,
+    detail,
+    trace_id: "",
+    errors: [],
+    meta: {},
+  };
+  await page.route(
+    "**/pause",
+    (route) => route.fulfill({ status: 409, headers, body: JSON.stringify(problem) }),
+  );
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByRole("alert").getByText("a refusal").waitFor();
+  assert.deepEqual(await tabs.boundingBox(), before);
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("alert").waitFor({ state: "detached" });
+
+  const error = { reason: "out_of_memory", detail: "a failure ".repeat(50), update: 1, trace_id: null };
+  const failed = { ...await world.api<Run>("GET", `/v1/runs/${run.id}`), state: "failed", error };
+  await page.route(`**/v1/runs/${run.id}`, (route) => route.fulfill({ json: failed }));
+  await inState(page, "failed");
+  await page.getByRole("status").getByText("out of memory").waitFor();
+  assert.deepEqual(await tabs.boundingBox(), before);
+});
+
 /** Kinds of events that are in the journal. */
 const JOURNAL_KINDS = [
   ...["state", "evaluation", "checkpoint", "artifact", "log", "warning", "command", "end"],

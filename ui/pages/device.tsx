@@ -1,10 +1,9 @@
 /** The server's devices, their memory, who uses them, and what this build can do. */
 
-import { useEffect, useMemo } from "preact/hooks";
 import type { Budget, Capabilities, Device, Run } from "../../api/types.ts";
-import { useClient } from "../client/context.ts";
 import { RunList } from "../client/run_list.ts";
 import { useCall } from "../client/use_call.ts";
+import { useFollowed } from "../client/use_followed.ts";
 import { Facts } from "../parts/facts.tsx";
 import { bytesText, durationText, timeText } from "../parts/format.ts";
 import { ListTable } from "../parts/list_table.tsx";
@@ -150,12 +149,7 @@ function RunLine({ run: { id, name, state, created_at, progress } }: { run: Run 
 
 /** The runs that the device is lent to, and those that wait for it; both live. */
 function Lease({ slots }: { slots: number }) {
-  const { api } = useClient(), list = useMemo(() => new RunList(api), [api]);
-  useEffect(() => {
-    const abort = new AbortController();
-    list.follow(abort.signal);
-    return () => abort.abort();
-  }, [list]);
+  const list = useFollowed((api) => new RunList(api));
   const runs = list.runs.value, error = list.error.value;
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
   if (runs === null) return <p class="loading">Loading the runs …</p>;

@@ -1,11 +1,12 @@
 /** One run: its course, what can be done with it, and what it wrote. */
 
 import type { FunctionComponent } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
-import { useClient } from "../client/context.ts";
 import { isViewed, LiveRun } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
+import { useFollowed } from "../client/use_followed.ts";
+import { wordsOf } from "../parts/attempt.ts";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { durationText, numberText } from "../parts/format.ts";
 import { ProblemBox } from "../parts/problem.tsx";
@@ -143,6 +144,25 @@ export function phaseText({ state, progress: { update, updates } }: Pick<Run, "s
   }
 }
 
+/** What a run does now, or why it failed. A failure that comes while one watches keeps to the line, so that nothing moves. */
+function PhaseLine({ run }: { run: Run }) {
+  const { state, error } = run, [was_live] = useState(LIVE_STATES.has(state));
+  return (
+    <div role="status" class="phase">
+      {error
+        ? (
+          <details class="fold" open={!was_live}>
+            <summary>
+              <strong>{wordsOf(error.reason)}</strong> <span>{error.detail}</span>
+            </summary>
+            <p>{error.detail}</p>
+          </details>
+        )
+        : phaseText(run)}
+    </div>
+  );
+}
+
 /** The time now, each second anew while `is_live`. */
 function useNow(is_live: boolean): number {
   const [now, setNow] = useState(Date.now());
@@ -179,13 +199,8 @@ function factsOf(run: Run, now: number): Fact[] {
 }
 
 export function RunPage() {
-  const [, id = "", name = ""] = place.value.segments, { api } = useClient();
-  const live = useMemo(() => new LiveRun(api, id), [api, id]);
-  useEffect(() => {
-    const abort = new AbortController();
-    live.follow(abort.signal);
-    return () => abort.abort();
-  }, [live]);
+  const [, id = "", name = ""] = place.value.segments;
+  const live = useFollowed((api) => new LiveRun(api, id), id);
   const run = live.run.value, error = live.error.value;
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
   // Its key keeps it from becoming another paragraph further down.
@@ -201,18 +216,12 @@ export function RunPage() {
         {run.parent && <a class="button" href={compareHref([run.parent.run, id])}>Compare with its parent</a>}
         <StateBadge state={run.state} />
       </header>
-      {!view.is_deep && <p role="status" class="phase">{phaseText(run)}</p>}
+      {!view.is_deep && <PhaseLine run={run} />}
       {!view.is_deep && run.parent && (
         <p>
           It continues <a href={hrefOf(["runs", run.parent.run])}>{run.parent.run}</a> from{" "}
           {run.parent.checkpoint}.
         </p>
-      )}
-      {run.error && (
-        <div class="problem" role="alert">
-          <h3>{run.error.reason.replaceAll("_", " ")}</h3>
-          <p>{run.error.detail}</p>
-        </div>
       )}
       {!view.is_deep && (
         <>

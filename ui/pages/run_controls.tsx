@@ -107,7 +107,7 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
         is_off={!COMMANDABLE.has(state)}
         onSet={(lr) => command(() => api.call("PATCH /v1/runs/{id}", { params, body: { training: { lr } } }))}
       />
-      {action.error !== null && <ProblemBox error={action.error} onRetry={action.clear} />}
+      {action.error !== null && <ProblemBox error={action.error} onClose={action.clear} />}
     </section>
   );
 }

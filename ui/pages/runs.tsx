@@ -1,11 +1,12 @@
 /** All runs: state, progress and the course of the reward or loss. */
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { isViewed } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
 import { RunList } from "../client/run_list.ts";
+import { useFollowed } from "../client/use_followed.ts";
 import { durationText, numberText, timeText } from "../parts/format.ts";
 import { type Column, ListTable } from "../parts/list_table.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
@@ -160,12 +161,7 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export function RunsPage() {
-  const { api } = useClient(), list = useMemo(() => new RunList(api), [api]);
-  useEffect(() => {
-    const abort = new AbortController();
-    list.follow(abort.signal);
-    return () => abort.abort();
-  }, [list]);
+  const list = useFollowed((api) => new RunList(api));
   const runs = list.runs.value, error = list.error.value, { query } = place.value;
   const ticks = useTicked(runs), can_compare = runs?.some((run) => !isViewed(run)) ?? false;
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;

@@ -1,19 +1,23 @@
 /** What went wrong, for people: the problem document of the server, or a server that is away. */
 
 import { ApiProblem, Unreachable } from "../client/api.ts";
+import { ownDetail } from "./problem.ts";
 
 /** Shows an error with the places, hints and the trace id that the server gave. */
-export function ProblemBox({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+export function ProblemBox(
+  { error, onRetry, onClose }: { error: unknown; onRetry?: () => void; onClose?: () => void },
+) {
   const problem = error instanceof ApiProblem ? error.problem : null;
   const title = problem?.title ?? (error instanceof Unreachable ? "The server does not answer" : "Error");
-  const detail = problem?.detail ??
-    (error instanceof Unreachable
-      ? "It may be restarting. Nothing is lost: runs go on without this page."
-      : String((error as Error)?.message ?? error));
+  const detail = problem
+    ? ownDetail(problem)
+    : error instanceof Unreachable
+    ? "It may be restarting. Nothing is lost: runs go on without this page."
+    : String((error as Error)?.message ?? error);
   return (
     <div class="problem" role="alert">
       <h3>{title}</h3>
-      <p>{detail}</p>
+      {detail !== null && <p>{detail}</p>}
       {problem && problem.errors.length > 0 && (
         <ul>
           {problem.errors.map(({ pointer, message, hint }) => (
@@ -30,6 +34,7 @@ export function ProblemBox({ error, onRetry }: { error: unknown; onRetry?: () =>
         </p>
       )}
       {onRetry && <button type="button" onClick={onRetry}>Try again</button>}
+      {onClose && <button type="button" onClick={onClose}>Close</button>}
     </div>
   );
 }

@@ -44,6 +44,8 @@ export class LiveRun {
   readonly has_metrics = signal(false);
   /** Each metric by name. The series grow in place; the signal changes with each growth. */
   readonly series = signal<ReadonlyMap<string, Series>>(new Map());
+  /** Changes when points are no longer those of before, which further ones do not change. */
+  readonly revision = signal(0);
   /** The newest events last. */
   readonly journal = signal<readonly RunEvent[]>([]);
   readonly is_live = signal(true);
@@ -120,6 +122,7 @@ export class LiveRun {
     if (!this.#is_changed) return;
     this.#is_changed = false;
     this.series.value = new Map(this.#series.by_name);
+    this.revision.value = this.#series.revision;
     this.journal.value = this.#journal.slice(-JOURNAL_LENGTH);
   }
 

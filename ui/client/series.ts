@@ -26,6 +26,8 @@ export class SeriesSet {
   readonly by_name = new Map<string, Series>();
   /** The newest event that the buckets have. */
   since = 0;
+  /** Changes when points are no longer those of before, which further ones do not change. */
+  revision = 0;
   /** What was taken since the buckets began. */
   #taken: Taken[] = [];
   #has_lost = false;
@@ -34,6 +36,7 @@ export class SeriesSet {
   begin({ buckets, next_since }: MetricBuckets): void {
     const taken = this.#taken;
     this.by_name.clear();
+    this.revision++;
     this.since = next_since;
     this.#taken = [];
     this.#has_lost = false;
@@ -74,6 +77,7 @@ export class SeriesSet {
     for (const series of this.by_name.values()) {
       while (series.updates.length > 0 && series.updates.at(-1)! > update) {
         this.#has_lost ||= series.counts.at(-1)! > 1;
+        this.revision++;
         popPoint(series);
       }
     }
@@ -84,6 +88,52 @@ export class SeriesSet {
     if (!series) this.by_name.set(name, series = { updates: [], values: [], low: [], high: [], counts: [] });
     return series;
   }
+}
+
+/** Whether the server divides the updates of a run into buckets of several. */
+export function isCoarse(all: ReadonlyMap<string, Series>): boolean {
+  const lasts = [...all.values()].map(({ updates }) => updates.at(-1) ?? 0);
+  const firsts = [...all.values()].map(({ updates }) => updates[0] ?? Infinity);
+  return Math.max(0, ...lasts) - Math.min(...firsts) >= BUCKETS;
+}
+
+/** A part of a run in buckets of its own. */
+export interface Detail {
+  by_name: ReadonlyMap<string, Series>;
+  /** Its first update, and the newest one that it has. */
+  from: number;
+  end: number;
+}
+
+/** The part of a run that the server divided anew. @param from The first update that was asked for. */
+export function detailOf(buckets: MetricBuckets, from: number): Detail {
+  const set = new SeriesSet();
+  set.begin(buckets);
+  const end = Math.max(from, ...[...set.by_name.values()].map(({ updates }) => updates.at(-1)!));
+  return { by_name: set.by_name, from, end };
+}
+
+/** All metrics with a part of the run in detail. What lies before and behind it stays as it is. */
+export function withDetail(
+  all: ReadonlyMap<string, Series>,
+  { by_name, from, end }: Detail,
+): ReadonlyMap<string, Series> {
+  return new Map([...all].map(([name, whole]) => {
+    const part = by_name.get(name), before = whole.updates.findIndex((update) => update >= from);
+    const behind = whole.updates.findIndex((update) => update > end);
+    const joined = <T>(of: (series: Series) => T[]): T[] => [
+      ...of(whole).slice(0, before < 0 ? undefined : before),
+      ...(part ? of(part) : []),
+      ...(behind < 0 ? [] : of(whole).slice(behind)),
+    ];
+    return [name, {
+      updates: joined(({ updates }) => updates),
+      values: joined(({ values }) => values),
+      low: joined(({ low }) => low),
+      high: joined(({ high }) => high),
+      counts: joined(({ counts }) => counts),
+    }];
+  }));
 }
 
 function addPoint(

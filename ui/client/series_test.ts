@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BUCKETS, SeriesSet } from "./series.ts";
+import { BUCKETS, detailOf, isCoarse, type Series, SeriesSet, withDetail } from "./series.ts";
 
 const event = (seq: number, update: number, values: Record<string, number | null>) => ({
   seq,
@@ -62,4 +62,30 @@ Deno.test("after as many events as buckets the server should divide the run anew
   assert.equal(set.is_stale, true);
   set.begin({ buckets: [], next_since: BUCKETS });
   assert.equal(set.is_stale, false);
+});
+
+const lineOf = (updates: number[], values: number[]): Series => ({
+  ...{ updates, values, low: values, high: values, counts: values.map(() => 1) },
+});
+
+Deno.test("a part in detail takes the place of its updates, and what comes after it stays", () => {
+  const all = new Map([
+    ["a", lineOf([10, 20, 30, 40, 50], [1, 2, 3, 4, 5])],
+    ["seldom", lineOf([50], [7])],
+    ["not there", lineOf([20, 50], [8, 9])],
+  ]);
+  // Of updates 15 to 35, up to the newest one: 33.
+  const buckets = [...[16, 20, 33].map((update) => ({ ...bucket(update, 1), mean: update }))];
+  const detail = detailOf({ buckets, next_since: 9 }, 15);
+  assert.deepEqual([detail.from, detail.end], [15, 33]);
+  const found = withDetail(all, detail);
+  const points = (name: string) => [found.get(name)!.updates, found.get(name)!.values];
+  assert.deepEqual(points("a"), [[10, 16, 20, 33, 40, 50], [1, 16, 20, 33, 4, 5]]);
+  assert.deepEqual(points("seldom"), [[50], [7]]);
+  assert.deepEqual(points("not there"), [[50], [9]]);
+});
+
+Deno.test("a run is coarse when it has more updates than there are buckets", () => {
+  const of = (last: number) => isCoarse(new Map([["a", lineOf([5, last], [0, 0])], ["b", lineOf([9], [0])]]));
+  assert.deepEqual([of(4 + BUCKETS), of(5 + BUCKETS), isCoarse(new Map())], [false, true, false]);
 });

@@ -125,15 +125,19 @@ function isRefused(error: unknown): boolean {
 function Compared({ ids }: { ids: readonly string[] }) {
   const evaluation = place.value.query.get("evaluation") ?? "last";
   const [is_live, setLive] = useState(true), ticks = useTicks(REFRESH_MS, is_live);
-  const loaded = useLoad(async (api, signal): Promise<ComparedProps> => {
-    const query = { runs: [...ids], evaluation, points: POINTS };
-    const [compared, ...runs] = await Promise.all([
-      api.call("GET /v1/compare", { query, signal }),
-      ...ids.map((id) => api.call("GET /v1/runs/{id}", { params: { id }, signal })),
-    ]);
-    setLive(runs.some(({ state }) => LIVE_STATES.has(state)));
-    return { compared, runs };
-  }, JSON.stringify([ids, evaluation, ticks]));
+  const loaded = useLoad(
+    async (api, signal): Promise<ComparedProps> => {
+      const query = { runs: [...ids], evaluation, points: POINTS };
+      const [compared, ...runs] = await Promise.all([
+        api.call("GET /v1/compare", { query, signal }),
+        ...ids.map((id) => api.call("GET /v1/runs/{id}", { params: { id }, signal })),
+      ]);
+      setLive(runs.some(({ state }) => LIVE_STATES.has(state)));
+      return { compared, runs };
+    },
+    JSON.stringify(ids),
+    { version: [evaluation, ticks] },
+  );
   // What is there stays while the server is away; it is asked again with the next tick.
   const is_away = loaded.value !== null && loaded.error !== null && !isRefused(loaded.error);
   return (

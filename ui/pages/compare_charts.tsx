@@ -10,7 +10,7 @@ import { ProblemBox } from "../parts/problem.tsx";
 import { place } from "../routes.ts";
 import { AXES, type Axis, byUpdate, linesOf, type Placing, placingOf } from "./compare_lines.ts";
 import { changeQuery, type ComparedProps } from "./compare_view.ts";
-import { ChartOptions, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
+import { changeZoom, ChartOptions, inOrder, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
 
 /** Sections that are open at first. */
 const OPEN_SECTIONS = 4;
@@ -27,26 +27,33 @@ const X_AXES: Readonly<Record<Axis, XAxis>> = {
   time: { label: "time", text: durationText, distances: SECONDS },
 };
 
+/** What the places on an axis count. */
+const UNITS: Readonly<Record<Axis, string>> = { update: "update", step: "step", time: "second" };
+
 function axisOf(name: string | null): Axis {
   return name !== null && Object.hasOwn(AXES, name) ? name as Axis : "update";
 }
 
 /** Where the updates of the runs lie on an axis: by the samples of their main metric. */
 function usePlacings(runs: readonly Run[], axis: Axis) {
-  return useLoad(async (api, signal): Promise<{ axis: Axis; placings: Placing[] }> => {
-    if (axis === "update") return { axis, placings: runs.map(() => byUpdate) };
-    const placings = await Promise.all(runs.map(async ({ id, algorithm, started_at, created_at }) => {
-      const query = { names: [MAIN_METRIC[algorithm]], limit: MAX_SAMPLES };
-      const answer = await api.call("GET /v1/runs/{id}/metrics", { params: { id }, query, signal });
-      const samples = "samples" in answer ? answer.samples : [];
-      return placingOf(samples, { axis, started_at: started_at ?? created_at });
-    }));
-    return { axis, placings };
-  }, JSON.stringify([axis, runs.map(({ id, progress }) => [id, progress.update])]));
+  return useLoad(
+    async (api, signal): Promise<{ axis: Axis; placings: Placing[] }> => {
+      if (axis === "update") return { axis, placings: runs.map(() => byUpdate) };
+      const placings = await Promise.all(runs.map(async ({ id, algorithm, started_at, created_at }) => {
+        const query = { names: [MAIN_METRIC[algorithm]], limit: MAX_SAMPLES };
+        const answer = await api.call("GET /v1/runs/{id}/metrics", { params: { id }, query, signal });
+        const samples = "samples" in answer ? answer.samples : [];
+        return placingOf(samples, { axis, started_at: started_at ?? created_at });
+      }));
+      return { axis, placings };
+    },
+    JSON.stringify(runs.map(({ id }) => id)),
+    { version: [axis, runs.map(({ progress }) => progress.update)] },
+  );
 }
 
 export function CompareCharts({ runs, compared }: ComparedProps) {
-  const options = optionsOf(place.value.query), { typed, smoothing, is_log } = options;
+  const options = optionsOf(place.value.query), { typed, smoothing, is_log, zoom } = options;
   const wanted = axisOf(place.value.query.get("x"));
   const placed = usePlacings(runs, wanted),
     metrics = new Map(compared.metrics.map((each) => [each.name, each]));
@@ -54,12 +61,13 @@ export function CompareCharts({ runs, compared }: ComparedProps) {
   const names = [...metrics.keys()].filter((name) => matches(name, typed));
   return (
     <section aria-label="charts">
-      <ChartOptions {...options}>
+      <ChartOptions {...options} unit={UNITS[axis]}>
         <label class="field">
           <span>Across</span>
           <select
             value={wanted}
-            onChange={({ currentTarget: { value } }) => changeQuery({ x: value === "update" ? null : value })}
+            onChange={({ currentTarget: { value } }) =>
+              changeQuery({ x: value === "update" ? null : value, from: null, to: null })}
           >
             {Object.entries(AXES).map(([name, label]) => <option key={name} value={name}>{label}</option>)}
           </select>
@@ -68,7 +76,7 @@ export function CompareCharts({ runs, compared }: ComparedProps) {
       {placed.error !== null && <ProblemBox error={placed.error} onRetry={placed.retry} />}
       {metrics.size === 0 && <p class="loading">No run has ended an update yet.</p>}
       {metrics.size > 0 && names.length === 0 && <p>No metric has such a name.</p>}
-      {sectionsOf(names).map(([section, names], i) => (
+      {sectionsOf(inOrder(names)).map(([section, names], i) => (
         <details key={section} open={i < OPEN_SECTIONS || typed !== ""}>
           <summary>{section}</summary>
           <div class="charts">
@@ -81,6 +89,8 @@ export function CompareCharts({ runs, compared }: ComparedProps) {
                 smoothing={smoothing}
                 is_log={is_log}
                 x_axis={X_AXES[axis]}
+                zoom={zoom}
+                onZoom={changeZoom}
               />
             ))}
           </div>

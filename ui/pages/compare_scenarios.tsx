@@ -215,14 +215,18 @@ function SideBySide({ runs, scenario }: { runs: readonly Run[]; scenario: string
 
 export function CompareScenarios({ runs }: ComparedProps) {
   const scenario = place.value.query.get("scenario");
-  const loaded = useLoad((api, signal) =>
-    Promise.all(runs.map(async ({ id }) => {
-      const params = { id };
-      const pages = await allPages((query) =>
-        api.call("GET /v1/runs/{id}/scenarios", { params, query, signal })
-      );
-      return pages.flatMap(({ scenarios }) => scenarios);
-    })), JSON.stringify(runs.map(({ id, progress }) => [id, progress.update])));
+  const loaded = useLoad(
+    (api, signal) =>
+      Promise.all(runs.map(async ({ id }) => {
+        const params = { id };
+        const pages = await allPages((query) =>
+          api.call("GET /v1/runs/{id}/scenarios", { params, query, signal })
+        );
+        return pages.flatMap(({ scenarios }) => scenarios);
+      })),
+    JSON.stringify(runs.map(({ id }) => id)),
+    { version: runs.map(({ progress }) => progress.update) },
+  );
   if (scenario !== null) return <SideBySide key={scenario} runs={runs} scenario={scenario} />;
   return (
     <section aria-label="scenarios">

@@ -4,7 +4,7 @@ import { argumentsLine, splitOf } from "../parts/conversation.tsx";
 import { forkOf, rateText } from "./run_checkpoint.tsx";
 import { leavesOf } from "./config_leaves.ts";
 import { phaseText } from "./run.tsx";
-import { barsOf, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
+import { arrived, barsOf, inOrder, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
 import { eventText, filtered } from "./run_journal.tsx";
 import { passes } from "./runs.tsx";
 import { besideOf } from "./trajectory_places.ts";
@@ -12,11 +12,20 @@ import { percentText } from "./trajectory_scenarios.tsx";
 
 Deno.test("metrics are shown by section, what people look at first before the rest, without those in bands", () => {
   const names = ["time/a", "kl/update", "reward/min", "reward/mean", "reward/max", "memory/x", "kl/a"];
-  assert.deepEqual(sectionsOf(names), [
+  assert.deepEqual(sectionsOf(inOrder(names)), [
     ["reward", ["reward/mean"]],
     ["kl", ["kl/a", "kl/update"]],
     ["memory", ["memory/x"]],
     ["time", ["time/a"]],
+  ]);
+});
+
+Deno.test("a metric that comes later is behind the others of its section, and a section behind the others", () => {
+  const before = inOrder(["kl/b", "time/a", "gone/a"]);
+  assert.deepEqual(sectionsOf(arrived(before, inOrder(["kl/a", "kl/b", "reward/mean", "time/a"]))), [
+    ["kl", ["kl/b", "kl/a"]],
+    ["time", ["time/a"]],
+    ["reward", ["reward/mean"]],
   ]);
 });
 
@@ -55,7 +64,10 @@ Deno.test("stacked bars leave out what never happened", () => {
 
 Deno.test("how charts are drawn stands in the address, within its limits", () => {
   const of = (query: string) => optionsOf(new URLSearchParams(query));
-  assert.deepEqual(of("metrics=kl&smoothing=0.5&scale=log"), { typed: "kl", smoothing: 0.5, is_log: true });
+  assert.deepEqual(of("metrics=kl&smoothing=0.5&scale=log&from=3"), {
+    ...{ typed: "kl", smoothing: 0.5, is_log: true, zoom: { from: 3, to: null } },
+  });
+  assert.deepEqual(of("from=-1&to=x").zoom, { from: null, to: null });
   assert.deepEqual([of("smoothing=7").smoothing, of("smoothing=-1").smoothing, of("smoothing=x").smoothing], [
     ...[0.99, 0, 0],
   ]);

@@ -1,11 +1,13 @@
 /** The metrics of a run as charts, in sections by the first part of their names. */
 
 import type { ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { LiveRun } from "../client/live_run.ts";
-import type { Series } from "../client/series.ts";
+import { BUCKETS, detailOf, isCoarse, type Series, withDetail } from "../client/series.ts";
+import { useLoad } from "../client/use_call.ts";
+import { STOP_COLOURS, wordsOf } from "../parts/attempt.ts";
 import { Chart } from "../parts/chart.tsx";
-import type { Line } from "../parts/drawing.ts";
+import type { Line, Zoom } from "../parts/drawing.ts";
 import { place, replacePlace } from "../routes.ts";
 
 /** Sections that people look at first; the others follow by name. */
@@ -22,19 +24,34 @@ const MAX_SMOOTHING = 0.99;
 
 const sectionOf = (name: string) => name.split("/")[0]!;
 
-/** The names of metrics by section, in the order in which they are shown. */
-export function sectionsOf(names: Iterable<string>): [section: string, names: string[]][] {
+function rankOf(section: string): number {
+  const at = FIRST_SECTIONS.indexOf(section);
+  return at < 0 ? FIRST_SECTIONS.length : at;
+}
+
+/** What was there in its order, without what is gone, and behind it what is new: nothing that is shown moves. */
+export function arrived(before: readonly string[], now: readonly string[]): string[] {
+  return [...before.filter((name) => now.includes(name)), ...now.filter((name) => !before.includes(name))];
+}
+
+/** The names of metrics as they are shown when all of them are there at once. */
+export function inOrder(names: Iterable<string>): string[] {
+  const shown = [...names].filter((name) => !IN_BANDS.has(name)).sort();
+  return shown.sort((a, b) => {
+    const [one, other] = [sectionOf(a), sectionOf(b)];
+    return rankOf(one) - rankOf(other) || (one < other ? -1 : one > other ? 1 : 0);
+  });
+}
+
+/** Names by section, both in their order. */
+export function sectionsOf(names: readonly string[]): [section: string, names: string[]][] {
   const sections = new Map<string, string[]>();
-  for (const name of [...names].filter((name) => !IN_BANDS.has(name)).sort()) {
+  for (const name of names) {
     const section = sectionOf(name), others = sections.get(section);
     if (others) others.push(name);
     else sections.set(section, [name]);
   }
-  const rank = (section: string) => {
-    const at = FIRST_SECTIONS.indexOf(section);
-    return at < 0 ? FIRST_SECTIONS.length : at;
-  };
-  return [...sections].sort(([a], [b]) => rank(a) - rank(b) || (a < b ? -1 : 1));
+  return [...sections];
 }
 
 /** Whether a name matches what was typed: a regular expression, or a part of the name when it is none. */
@@ -68,18 +85,9 @@ interface Parts {
 const PARTS: readonly Parts[] = [
   {
     title: "How attempts ended",
-    metrics: [
-      ["stop/submitted", "submitted", 1],
-      ["stop/completed", "completed", 3],
-      ["stop/no_tool_call", "no tool call", 6],
-      ["stop/max_turns", "max turns", 5],
-      ["stop/max_turn_tokens", "max turn tokens", 2],
-      ["stop/max_trajectory_tokens", "max trajectory tokens", 4],
-      ["stop/timeout", "timeout", 8],
-      ["stop/tool_failed", "tool failed", 9],
-      ["stop/environment_failed", "environment failed", 10],
-      ["stop/cancelled", "cancelled", 7],
-    ],
+    metrics: Object.entries(STOP_COLOURS).map(([reason, colour]) =>
+      [`stop/${reason}`, wordsOf(reason), colour] as const
+    ),
   },
   {
     title: "Seconds of an update",
@@ -104,40 +112,78 @@ export function barsOf({ metrics }: Parts, all: ReadonlyMap<string, Series>): Li
   });
 }
 
+function RunChart({ options: { smoothing, is_log, zoom }, ...props }: {
+  title: string;
+  lines: readonly Line[];
+  options: Options;
+  is_stacked?: boolean;
+}) {
+  return (
+    <Chart cursor="run" {...props} smoothing={smoothing} is_log={is_log} zoom={zoom} onZoom={changeZoom} />
+  );
+}
+
 /** The charts that say at a glance how a run goes. */
 function Glance({ all, main, options }: {
   all: ReadonlyMap<string, Series>;
   main: string;
-  options: { smoothing: number; is_log: boolean };
+  options: Options;
 }) {
-  const bars = PARTS.map((parts) => ({ title: parts.title, lines: barsOf(parts, all) }));
+  const bars = new Map(PARTS.map((parts) => [parts.title, barsOf(parts, all)])), order = useRef<string[]>([]);
+  const titles = [...bars].flatMap(([title, lines]) => lines.length > 0 ? [title] : []);
+  order.current = arrived(order.current, all.has(main) ? [main, ...titles] : titles);
   return (
     <div class="charts">
-      {all.has(main) && <Chart title={main} cursor="run" lines={[lineOf(main, all)]} {...options} />}
-      {bars.filter(({ lines }) => lines.length > 0).map(({ title, lines }) => (
-        <Chart key={title} title={title} cursor="run" lines={lines} smoothing={0} is_log={false} is_stacked />
-      ))}
+      {order.current.map((title) =>
+        title === main
+          ? <RunChart key={title} title={title} lines={[lineOf(main, all)]} options={options} />
+          : (
+            <RunChart
+              key={title}
+              title={title}
+              lines={bars.get(title)!}
+              options={{ ...options, smoothing: 0, is_log: false }}
+              is_stacked
+            />
+          )
+      )}
     </div>
   );
 }
 
+interface Options {
+  typed: string;
+  smoothing: number;
+  is_log: boolean;
+  zoom: Zoom;
+}
+
 /** How charts are drawn, as the address says. */
-export function optionsOf(query: URLSearchParams): { typed: string; smoothing: number; is_log: boolean } {
+export function optionsOf(query: URLSearchParams): Options {
+  const place = (name: string) => /^\d{1,15}$/.test(query.get(name) ?? "") ? Number(query.get(name)) : null;
   const weight = Number(query.get("smoothing") ?? 0);
   return {
     typed: query.get("metrics") ?? "",
     smoothing: Number.isFinite(weight) ? Math.min(MAX_SMOOTHING, Math.max(0, weight)) : 0,
     is_log: query.get("scale") === "log",
+    zoom: { from: place("from"), to: place("to") },
   };
 }
 
-function change(name: string, value: string | null): void {
+function change(values: Readonly<Record<string, string | number | null>>): void {
   const { segments, query } = place.value;
-  replacePlace(segments, { ...Object.fromEntries(query), [name]: value });
+  replacePlace(segments, { ...Object.fromEntries(query), ...values });
+}
+
+/** Shows a part of all charts; it is kept in the address. */
+export function changeZoom({ from, to }: Zoom): void {
+  change({ from, to });
 }
 
 /** The choice of metrics, and how they are drawn; it is kept in the address. */
-export function ChartOptions({ typed, smoothing, is_log, children }: ReturnType<typeof optionsOf> & {
+export function ChartOptions({ typed, smoothing, is_log, zoom, unit = "update", children }: Options & {
+  /** What the x of the charts counts. */
+  unit?: string;
   /** Further fields. */
   children?: ComponentChildren;
 }) {
@@ -149,7 +195,7 @@ export function ChartOptions({ typed, smoothing, is_log, children }: ReturnType<
           type="search"
           placeholder="reward|kl"
           value={typed}
-          onInput={({ currentTarget }) => change("metrics", currentTarget.value)}
+          onInput={({ currentTarget }) => change({ metrics: currentTarget.value })}
         />
       </label>
       {children}
@@ -161,14 +207,27 @@ export function ChartOptions({ typed, smoothing, is_log, children }: ReturnType<
           max={MAX_SMOOTHING}
           step="0.01"
           value={smoothing}
-          onInput={({ currentTarget: { value } }) => change("smoothing", value === "0" ? null : value)}
+          onInput={({ currentTarget: { value } }) => change({ smoothing: value === "0" ? null : value })}
         />
       </label>
+      {(["from", "to"] as const).map((edge) => (
+        <label key={edge} class="field">
+          <span>{edge === "from" ? "From" : "To"} {unit}</span>
+          <input
+            type="number"
+            class="zoom-edge"
+            min="0"
+            value={zoom[edge] ?? ""}
+            placeholder={edge === "from" ? "first" : "last"}
+            onInput={({ currentTarget }) => change({ [edge]: currentTarget.value })}
+          />
+        </label>
+      ))}
       <label class="check">
         <input
           type="checkbox"
           checked={is_log}
-          onChange={({ currentTarget }) => change("scale", currentTarget.checked ? "log" : null)}
+          onChange={({ currentTarget }) => change({ scale: currentTarget.checked ? "log" : null })}
         />
         Logarithmic
       </label>
@@ -182,7 +241,7 @@ function Section({ name, metrics, all, options }: {
   name: string;
   metrics: readonly string[];
   all: ReadonlyMap<string, Series>;
-  options: ReturnType<typeof optionsOf>;
+  options: Options;
 }) {
   const [is_open, setOpen] = useState(OPEN_SECTIONS.has(name)), is_shown = is_open || options.typed !== "";
   return (
@@ -193,14 +252,7 @@ function Section({ name, metrics, all, options }: {
       {is_shown && (
         <div class="charts">
           {metrics.map((metric) => (
-            <Chart
-              key={metric}
-              title={metric}
-              cursor="run"
-              lines={[lineOf(metric, all)]}
-              smoothing={options.smoothing}
-              is_log={options.is_log}
-            />
+            <RunChart key={metric} title={metric} lines={[lineOf(metric, all)]} options={options} />
           ))}
         </div>
       )}
@@ -208,16 +260,39 @@ function Section({ name, metrics, all, options }: {
   );
 }
 
+/** All metrics, with the part that is shown in buckets of its own where those of the whole run are too coarse. */
+function useZoomed({ series, revision, run }: LiveRun, { from, to }: Zoom): ReadonlyMap<string, Series> {
+  const all = series.value, is_detailed = (from !== null || to !== null) && isCoarse(all);
+  const query = {
+    buckets: BUCKETS,
+    ...(from !== null && { first_update: from }),
+    ...(to !== null && { last_update: Math.max(to, from ?? 0) }),
+  };
+  const { value: detail } = useLoad(
+    async (api, signal) => {
+      if (!is_detailed) return null;
+      const params = { id: run.value!.id };
+      const answer = await api.call("GET /v1/runs/{id}/metrics", { params, query, signal });
+      return "buckets" in answer ? detailOf(answer, from ?? 0) : null;
+    },
+    JSON.stringify([is_detailed, query]),
+    { version: revision.value },
+  );
+  return useMemo(() => detail ? withDetail(all, detail) : all, [all, detail]);
+}
+
 export function RunCharts({ live, main }: {
   live: LiveRun;
   /** The metric that says whether the run learns. */
   main: string;
 }) {
-  const all = live.series.value, options = optionsOf(place.value.query);
+  const options = optionsOf(place.value.query), all = useZoomed(live, options.zoom);
   const is_whole = options.typed === "";
+  const order = useRef<string[]>([]);
+  order.current = useMemo(() => arrived(order.current, inOrder(all.keys())), [all.size]);
   // The main metric is the first chart of all.
-  const names = [...all.keys()].filter((name) => is_whole ? name !== main : matches(name, options.typed));
-  const sections = useMemo(() => sectionsOf(names), [names.join()]);
+  const names = order.current.filter((name) => is_whole ? name !== main : matches(name, options.typed));
+  const sections = sectionsOf(names);
   return (
     <section aria-label="charts">
       <ChartOptions {...options} />

@@ -168,9 +168,13 @@ function Downloads({ id, artifacts }: { id: string; artifacts: readonly Artifact
 
 export function RunFiles({ run }: { run: Run }) {
   const { id, progress: { update }, state } = run, params = { id }, version = `${update} ${state}`;
-  const checkpoints = useCall("GET /v1/runs/{id}/checkpoints", { params, query: { limit: 500 } }, version);
-  const evaluations = useCall("GET /v1/runs/{id}/evaluations", { params, query: { limit: 100 } }, version);
-  const artifacts = useCall("GET /v1/runs/{id}/artifacts", { params }, version);
+  const checkpoints = useCall("GET /v1/runs/{id}/checkpoints", { params, query: { limit: 500 } }, {
+    version,
+  });
+  const evaluations = useCall("GET /v1/runs/{id}/evaluations", { params, query: { limit: 100 } }, {
+    version,
+  });
+  const artifacts = useCall("GET /v1/runs/{id}/artifacts", { params }, { version });
   return (
     <div class="run-files">
       <section>

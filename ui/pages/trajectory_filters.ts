@@ -1,6 +1,7 @@
 /** The filters of a search for trajectories, as they stand in the address. */
 
 import type { InputOf } from "../client/api.ts";
+import { STOP_COLOURS } from "../parts/attempt.ts";
 
 type SearchQuery = NonNullable<InputOf<"GET /v1/runs/{id}/trajectories/search">["query"]>;
 /** What a trajectory must meet; an absent filter is met. */
@@ -33,25 +34,17 @@ export function queryWith(query: URLSearchParams, name: FilterName, value: strin
 }
 
 /** How an attempt may have ended. */
-export const STOP_REASONS: readonly NonNullable<SearchFilter["stop_reason"]>[] = [
-  "completed",
-  "submitted",
-  "no_tool_call",
-  "max_turns",
-  "max_turn_tokens",
-  "max_trajectory_tokens",
-  "timeout",
-  "tool_failed",
-  "environment_failed",
-  "cancelled",
-];
+export const STOP_REASONS = Object.keys(STOP_COLOURS);
+
+/** A table, so that the compiler finds one that is missing. */
+const IS_BOUNDARY: Readonly<Record<NonNullable<SearchFilter["failure"]>, true>> = {
+  prompt: true,
+  tool: true,
+  environment: true,
+  reward: true,
+  judge: true,
+  infrastructure: true,
+};
 
 /** Where an attempt may have broken. */
-export const BOUNDARIES: readonly NonNullable<SearchFilter["failure"]>[] = [
-  "prompt",
-  "tool",
-  "environment",
-  "reward",
-  "judge",
-  "infrastructure",
-];
+export const BOUNDARIES = Object.keys(IS_BOUNDARY);

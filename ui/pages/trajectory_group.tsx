@@ -98,12 +98,12 @@ function BesideChoice({ at, scenario, members, chosen }: {
   );
 }
 
-/** One attempt with its texts. */
+/** One attempt with its texts. The one before stays while it is loaded, so that a page full of text keeps its place. */
 function useMember({ id, update, group }: GroupPlace, member: number) {
   return useCall("GET /v1/runs/{id}/trajectories/updates/{update}/groups/{group}", {
     params: { id, update, group },
     query: { member },
-  });
+  }, { keeps_other: true });
 }
 
 function Alone({ at, chosen, is_open }: { at: GroupPlace; chosen: number; is_open: boolean }) {

@@ -10,7 +10,8 @@ import { Shortcuts, useKeys } from "../parts/keys.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { LongTable, ROW_KEYS } from "../parts/long_table.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
-import { hrefOf } from "../routes.ts";
+import { hrefOf, place } from "../routes.ts";
+import { changeZoom, optionsOf } from "./run_charts.tsx";
 import { GROUP_TEXTS } from "./trajectory_updates.tsx";
 
 const SCENARIO_ROW = 44;
@@ -121,7 +122,7 @@ export function ScenarioHistory(
   const loaded = useCall(
     "GET /v1/runs/{id}/scenarios/{scenario}",
     { params: { id, scenario }, query: { limit: 500 } },
-    version,
+    { version },
   );
   return (
     <>
@@ -149,6 +150,8 @@ export function ScenarioHistory(
                   cursor="scenario"
                   smoothing={0}
                   is_log={false}
+                  zoom={optionsOf(place.value.query).zoom}
+                  onZoom={changeZoom}
                   lines={[
                     { label: "pass rate", colour: 1, x, values: known.map(({ pass_rate }) => pass_rate) },
                     { label: "reward", colour: 2, x, values: known.map(({ reward_mean }) => reward_mean) },

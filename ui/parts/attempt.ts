@@ -53,6 +53,20 @@ export function rewardSum({ step_rewards, terminal_reward, total_reward }: Traje
   }`;
 }
 
+/** How an attempt may have ended, each with the number of its colour in charts. */
+export const STOP_COLOURS: Readonly<Record<TrajectoryMember["stop_reason"], number>> = {
+  submitted: 1,
+  completed: 3,
+  no_tool_call: 6,
+  max_turns: 5,
+  max_turn_tokens: 2,
+  max_trajectory_tokens: 4,
+  timeout: 8,
+  tool_failed: 9,
+  environment_failed: 10,
+  cancelled: 7,
+};
+
 /** A word of the API as people write it: `no_tool_call` is "no tool call". */
 export const wordsOf = (name: string) => name.replaceAll("_", " ");
 

@@ -1,12 +1,14 @@
 /** A chart of lines or of stacked bars. The drawing library is loaded with the first one that comes into view. */
 
 import { useEffect, useRef } from "preact/hooks";
-import type { Drawing, Drawn } from "./drawing.ts";
+import type { Drawing, Drawn, Zoom } from "./drawing.ts";
 
 export interface ChartProps extends Drawn {
   title: string;
   /** Charts with the same key share their cursor. */
   cursor: string;
+  /** A part of the x axis was chosen; it is shown when it comes back as `zoom`. Called as it first was. */
+  onZoom: (zoom: Zoom) => void;
 }
 
 /** What the style sheet and the drawing make of a chart, in pixels. */
@@ -23,16 +25,18 @@ function heightOf({ lines, smoothing, is_stacked = false }: Drawn): number {
 const BEFORE_VIEW = "300px";
 
 /** What a reader that does not see the chart is told. */
-function inWords({ title, lines }: ChartProps): string {
+function inWords({ title, lines, zoom }: ChartProps): string {
   const texts = lines.map(({ label, values }) => {
     const known = values.filter((value) => value !== null);
     return `${label}: ${known.length} values, last ${known.at(-1) ?? "none"}`;
   });
-  return `${title}. ${texts.join("; ")}`;
+  const is_part = zoom && (zoom.from !== null || zoom.to !== null);
+  const part = is_part ? `; shown from ${zoom.from ?? "the start"} to ${zoom.to ?? "the end"}` : "";
+  return `${title}. ${texts.join("; ")}${part}`;
 }
 
 export function Chart(props: ChartProps) {
-  const { title, cursor, ...drawn } = props;
+  const { title, cursor, onZoom, ...drawn } = props;
   const box = useRef<HTMLDivElement>(null),
     drawing = useRef<Drawing | null>(null),
     is_in_view = useRef(false);
@@ -45,7 +49,7 @@ export function Chart(props: ChartProps) {
       is_asked = true;
       const { Drawing } = await import("./drawing.ts");
       if (is_gone) return;
-      drawing.current = new Drawing(box.current!, cursor);
+      drawing.current = new Drawing(box.current!, { cursor, onZoom });
       draw();
     };
     const observer = new IntersectionObserver((entries) => {

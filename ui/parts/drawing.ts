@@ -26,8 +26,16 @@ export interface XAxis {
   distances?: readonly number[];
 }
 
+/** A part of the x axis; null: up to the end of the lines. */
+export interface Zoom {
+  from: number | null;
+  to: number | null;
+}
+
 /** What a chart shows. */
 export interface Drawn {
+  /** Absent: everything. */
+  zoom?: Zoom;
   /** Absent: updates. */
   x_axis?: XAxis;
   lines: readonly Line[];
@@ -116,10 +124,14 @@ function stackedColumns(
   }).reverse();
 }
 
-/** A chart in an element. Dragging zooms, a double click shows everything again. */
+/** The events of the cursor that charts share: a part that is dragged over is chosen in one of them. */
+const SHARED_EVENTS = ["mousemove", "mouseleave"];
+
+/** A chart in an element. Dragging chooses a part of it, a double click everything. */
 export class Drawing {
   readonly #box: HTMLElement;
   readonly #cursor: string;
+  readonly #onZoom: (zoom: Zoom) => void;
   readonly #observer: ResizeObserver;
   readonly #theme = matchMedia("(prefers-color-scheme: dark)");
   #plot: uPlot | null = null;
@@ -127,9 +139,10 @@ export class Drawing {
   #shape = "";
   #drawn: Drawn | null = null;
 
-  constructor(box: HTMLElement, cursor: string) {
+  constructor(box: HTMLElement, { cursor, onZoom }: { cursor: string; onZoom: (zoom: Zoom) => void }) {
     this.#box = box;
     this.#cursor = cursor;
+    this.#onZoom = onZoom;
     this.#observer = new ResizeObserver(() => {
       if (box.clientWidth > 0) this.#plot?.setSize({ width: box.clientWidth, height: HEIGHT });
     });
@@ -137,7 +150,6 @@ export class Drawing {
     this.#theme.addEventListener("change", this.#redraw);
   }
 
-  /** Shows lines; a zoom stays as it is while values are added. */
   draw(drawn: Drawn): void {
     this.#drawn = drawn;
     const style = getComputedStyle(this.#box), all = allPlaces(drawn.lines);
@@ -156,9 +168,24 @@ export class Drawing {
       this.#shape = shape;
       return;
     }
-    const { min, max } = this.#plot.scales.x!, [, ...before] = this.#plot.data[0] as number[];
-    const is_zoomed = before.length > 0 && (min! > this.#plot.data[0][0]! || max! < before.at(-1)!);
-    this.#plot.setData(data, !is_zoomed);
+    this.#plot.setData(data);
+  }
+
+  /** The part of the x axis that is shown. */
+  #edges(low: number, high: number): [number, number] {
+    const { zoom = { from: null, to: null }, is_stacked = false } = this.#drawn!;
+    const from = zoom.from ?? low, to = Math.max(zoom.to ?? high, from);
+    // A bar is as wide as its place, and a single place has some room.
+    const room = is_stacked || from === to ? 0.5 : 0;
+    return [from - room, to + room];
+  }
+
+  #choose(plot: uPlot): void {
+    const { left, width } = plot.select;
+    if (width === 0) return;
+    const [from, to] = [left, left + width].map((x) => plot.posToVal(x, "x")) as [number, number];
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.#onZoom({ from: Math.max(0, Math.floor(from)), to: Math.ceil(to) });
   }
 
   close(): void {
@@ -198,11 +225,19 @@ export class Drawing {
       width: this.#box.clientWidth || 400,
       height: HEIGHT,
       scales: {
-        x: { time: false, ...(is_stacked && { range: (_, low, high) => [low - 0.5, high + 0.5] }) },
+        x: { time: false, range: (_, low, high) => this.#edges(low, high) },
         y: { distr: is_log ? 3 : 1, ...(is_stacked && { range: (_, __, high) => [0, high * 1.05 || 1] }) },
       },
       axes: [places, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],
-      cursor: { sync: { key: this.#cursor }, drag: { x: true, y: false } },
+      cursor: {
+        sync: {
+          key: this.#cursor,
+          filters: { pub: (type) => SHARED_EVENTS.includes(type), sub: () => true },
+        },
+        drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => (this.#onZoom({ from: null, to: null }), null) },
+      },
+      hooks: { setSelect: [(plot) => this.#choose(plot)] },
       legend: { live: true },
       series: [
         { label, value: (_, place) => place === null ? "–" : text(place) },

@@ -348,6 +348,12 @@ export interface Run {
     /** Finished optimiser steps. */
     step: number;
     eta_seconds: number | null;
+    /** What its process does between two events, with the ended attempts or scored examples where it counts them; null without a process, and before it says so. */
+    phase: {
+      name: "rollouts" | "training" | "checkpoint" | "evaluation";
+      done: number | null;
+      total: number | null;
+    } | null;
   };
   /** The resolved configuration without secrets; empty in view mode. */
   config: { [name: string]: unknown };

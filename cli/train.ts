@@ -7,6 +7,7 @@ import { errorRecord, ServiceError } from "../core/errors.ts";
 import { jsonText, printable } from "../core/text.ts";
 import { suggestedCheckpoint } from "../runs/plan/warnings.ts";
 import type { ControlMessage } from "../runs/process/control.ts";
+import type { Activity } from "../runs/record/activity.ts";
 import type { EndEvent, RunEvent } from "../runs/record/event.ts";
 import type { CliContext, CliStartOptions, RunHandle } from "./context.ts";
 import { interruptionText, type TrainCommand, viewText } from "./continuation.ts";
@@ -55,14 +56,16 @@ class Follower {
     this.printer = new ProgressPrinter(terminal, clock);
   }
 
-  async follow(run: RunHandle): Promise<EndEvent | null> {
+  /** @param onActivity Receives what the run does between two events, where a server reads it. */
+  async follow(run: RunHandle, onActivity: ((item: Activity) => void) | null): Promise<EndEvent | null> {
     const { printer } = this;
     const is_watched = !this.#json && this.#terminal.interactive;
     const timer = is_watched ? setInterval(() => printer.tick(), TICK_MS) : undefined;
     let end: EndEvent | null = null;
     try {
       // Not awaited: the events say when the run has ended.
-      if (is_watched) this.#watch(run);
+      if (is_watched) forward(run, (item) => printer.show(item));
+      else if (onActivity) forward(run, onActivity);
       for await (const event of run.events) {
         this.#take(event);
         if (event.kind === "end") end = event;
@@ -74,10 +77,6 @@ class Follower {
     return end;
   }
 
-  async #watch({ activity }: RunHandle): Promise<void> {
-    for await (const item of activity) this.printer.show(item);
-  }
-
   #take(event: RunEvent): void {
     // A fork continues from a checkpoint of its parent.
     const goes_on = event.kind === "state" && event.checkpoint !== null && !this.#is_fork;
@@ -85,6 +84,10 @@ class Follower {
     if (this.#json) this.#terminal.line(jsonText(event));
     else this.printer.handle(event);
   }
+}
+
+async function forward({ activity }: RunHandle, onActivity: (item: Activity) => void): Promise<void> {
+  for await (const item of activity) onActivity(item);
 }
 
 /** Standard output is for the control pipe's answers; everything else goes to standard error. */
@@ -156,7 +159,8 @@ async function train(
       ...(learningRate !== undefined && { learning_rate: Number(learningRate) }),
     };
     run = await context.startRun({ loaded, ...start, force: options.force === true, control, ...adopted });
-    const end = await follower.follow(run);
+    const tell = (message: ControlMessage) => given.terminal.line(JSON.stringify(message));
+    const end = await follower.follow(run, control ? (activity) => tell({ activity }) : null);
     if (end?.state === "failed") terminal.error(printable(`svc: ${end.detail ?? end.reason}`));
     if (end?.state === "interrupted" && !control) {
       const kept = !follower.has_checkpoint ? null : config.checkpoint ? "all" : "up_to_checkpoint";

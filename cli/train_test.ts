@@ -177,13 +177,16 @@ Deno.test("options choose how a run starts", async () => {
   }
 });
 
-Deno.test("with --control only answers go to standard output, and an end by a command is not a failure", async () => {
-  const run = new ScriptedRun(async function* () {
+Deno.test("with --control only answers and the activity go to standard output, and an end by a command is not a failure", async () => {
+  const run = new ScriptedRun(async function* (run) {
     yield LOG;
+    run.activity.show({ phase: "training", update: 2, updates: 6 });
+    while (run.terminal.out === "") await new Promise((resolve) => setTimeout(resolve));
     yield { ...END, state: "paused" };
+    run.activity.close();
   });
   assert.equal(await run.train(EXAMPLE, "--control"), 0);
-  assert.equal(run.terminal.out, "");
+  assert.equal(run.terminal.out, '{"activity":{"phase":"training","update":2,"updates":6}}\n');
   assert.match(run.terminal.err, /^hello\n/);
   assert.equal(run.started?.control, true);
   const orphan = new ScriptedRun(async function* () {

@@ -12,7 +12,6 @@ import { writeFileAtomic } from "../core/files.ts";
 import { launchChromium } from "../tests/browser/browser.ts";
 import { withFolder } from "../tests/folder.ts";
 import { ViewServer } from "../tests/browser/world.ts";
-import { buildInterface, isBuilt } from "./build_ui.ts";
 import { currentCommit, machineName, round } from "./bench/report.ts";
 import { type LargeRun, writeLargeRun } from "./bench_interface/large_run.ts";
 
@@ -133,7 +132,6 @@ async function measure(
 if (import.meta.main) {
   const { values: { quick = false } } = parseArgs({ options: { quick: { type: "boolean" } } });
   const run = quick ? QUICK : LARGE, frames = quick ? QUICK_FRAMES : FRAMES;
-  if (!await isBuilt()) await buildInterface();
   const browser = await launchChromium();
   const facts = {
     ...{ machine: await machineName(), commit: await currentCommit(), browser: browser.version() },

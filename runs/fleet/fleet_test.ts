@@ -36,7 +36,7 @@ Deno.test("a run is created, trains in a process of its own, and ends", strict, 
     assert.deepEqual(statesOf(events), ["queued", "starting", "running", "completed"]);
     assert.deepEqual(events.map(({ seq }) => seq), events.map((_, i) => i + 1));
     assert.equal(events.at(-1)!.kind, "end");
-    assert.deepEqual(run.progress, { update: 2, updates: 2, step: 2, eta_seconds: null });
+    assert.deepEqual(run.progress, { update: 2, updates: 2, step: 2, eta_seconds: null, phase: null });
     assert.equal(run.last_metrics["reward/mean"], metricOf(events, "reward/mean"));
     assert.ok(run.record.started_at && run.record.ended_at);
     await fleet.fleet.idle(run.id);

@@ -4,6 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { syncFile } from "../../core/files.ts";
 import { listCheckpoints } from "../directory/checkpoint.ts";
 import { readRunRecord } from "../directory/run_directory.ts";
+import type { Activity } from "../record/activity.ts";
 import type { RunEvent } from "../record/event.ts";
 import { finiteMetrics } from "../record/finite_metrics.ts";
 import type { LogPlace } from "../record/log_lines.ts";
@@ -26,6 +27,25 @@ export interface RunProgress {
   updates: number | null;
   step: number;
   eta_seconds: number | null;
+  /** What its process does between two events; null without one, and before the process says so. */
+  phase: RunPhase | null;
+}
+
+/** What a run does; `done` of `total` are ended attempts or scored examples, where it counts them. */
+export interface RunPhase {
+  name: typeof RUN_PHASES[number];
+  done: number | null;
+  total: number | null;
+}
+
+/** What a run of a server may do between two events. */
+export const RUN_PHASES = ["rollouts", "training", "checkpoint", "evaluation"] as const;
+
+function phaseOf(activity: Activity | null): RunPhase | null {
+  // Attempts that are collected are no run of a server.
+  if (!activity || activity.phase === "collection") return null;
+  const { done, total } = "done" in activity ? activity : { done: null, total: null };
+  return { name: activity.phase, done, total };
 }
 
 /** A run of a server. */
@@ -119,6 +139,7 @@ export class ManagedRun {
       updates: summary?.updates ?? this.service.plan.schedule.updates,
       step,
       eta_seconds: isLive(this.record.state) ? summary?.eta_seconds ?? null : null,
+      phase: isLive(this.record.state) ? phaseOf(this.child?.activity ?? null) : null,
     };
   }
 

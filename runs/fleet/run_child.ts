@@ -5,6 +5,7 @@ import { deathSignalPrefix } from "../../core/death_signal.ts";
 import { DEVICE_OWNER_ENV, deviceOwner } from "../../core/device_lock.ts";
 import { errorFromRecord, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import type { ChatEvent } from "../chat/chat_request.ts";
+import type { Activity } from "../record/activity.ts";
 import { PendingRequests } from "../../core/pending_requests.ts";
 import {
   BEGIN,
@@ -58,6 +59,7 @@ export class RunChild {
   readonly #pending = new PendingRequests<Waiting>();
   #fatal: ErrorRecord | null = null;
   #has_begun = false;
+  #activity: Activity | null = null;
 
   private constructor(process: Deno.ChildProcess) {
     this.#process = process;
@@ -147,6 +149,11 @@ export class RunChild {
     return this.#has_begun;
   }
 
+  /** What it does between two events; null until it says so. */
+  get activity(): Activity | null {
+    return this.#activity;
+  }
+
   /** Ends the process and the processes of its group at once. */
   kill(): void {
     try {
@@ -201,6 +208,7 @@ export class RunChild {
     // A library may have written to standard output too.
     if (typeof message !== "object" || message === null) return;
     if ("durable_seq" in message) this.durable.push(message.durable_seq);
+    else if ("activity" in message) this.#activity = message.activity;
     // Commands that were accepted before are in the pipe already, so the process reads them before BEGIN. A process that
     // is gone needs no answer.
     else if ("ready" in message) {
@@ -212,7 +220,7 @@ export class RunChild {
 
   #answer(
     id: Id,
-    message: Exclude<ControlMessage, { durable_seq: number } | { ready: true } | { fatal: ErrorRecord }>,
+    message: Extract<ControlMessage, { id: Id }>,
   ): void {
     const waiting = this.#pending.get(id);
     if (!waiting) return;

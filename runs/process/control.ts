@@ -11,6 +11,7 @@ import type { ErrorRecord } from "../../core/errors.ts";
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import { parseJson } from "../../core/json.ts";
 import type { ChatRequest } from "../chat/chat_request.ts";
+import type { Activity } from "../record/activity.ts";
 import type { CommandEvent } from "../record/event.ts";
 import { commandRefusal, type RunFacts, type RunState } from "../record/run.ts";
 
@@ -89,6 +90,8 @@ export type ControlMessage =
   | { id: string | number; error: ErrorRecord }
   /** All events up to this one are on disk. */
   | { durable_seq: number }
+  /** What the run does between two events. */
+  | { activity: Activity }
   /** A server's run is ready to train, and waits for {@link BEGIN}. */
   | { ready: true }
   /** The run could not start. */

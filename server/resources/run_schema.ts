@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { ALGORITHMS } from "../../config/algorithms.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
+import { RUN_PHASES } from "../../runs/fleet/managed_run.ts";
 import { FAILURE_REASONS, RUN_STATES } from "../../runs/record/run.ts";
 import { planSchema } from "./plan_schema.ts";
 
@@ -26,6 +27,15 @@ export const runCardSchema = z.strictObject({
     updates: z.int().gte(1).nullable().meta({ description: "Planned updates; null when time limits them." }),
     step: z.int().gte(0).meta({ description: "Finished optimiser steps." }),
     eta_seconds: z.number().nullable(),
+    phase: z.strictObject({
+      name: z.enum(RUN_PHASES),
+      done: z.int().gte(0).nullable(),
+      total: z.int().gte(0).nullable(),
+    }).nullable().meta({
+      description:
+        "What its process does between two events, with the ended attempts or scored examples where " +
+        "it counts them; null without a process, and before it says so.",
+    }),
   }),
   config: z.record(z.string(), z.unknown()).meta({
     description: "The resolved configuration without secrets; empty in view mode.",

@@ -56,6 +56,7 @@ function viewedRun({ updates }: IndexView, { path, time }: ViewedDirectory): Run
       updates: last?.updates ?? null,
       step: last?.step ?? 0,
       eta_seconds: null,
+      phase: null,
     },
     config: {},
     plan: null,

@@ -102,7 +102,7 @@ Deno.test(
         null,
         true,
       ]);
-      assert.deepEqual(json.progress, { update: 2, updates: 2, step: 2, eta_seconds: null });
+      assert.deepEqual(json.progress, { update: 2, updates: 2, step: 2, eta_seconds: null, phase: null });
       assert.ok(json.last_metrics["reward/mean"] > 0 && json.started_at && json.ended_at);
       const changes = { name: 'ü "x" ', notes: "first\nsecond", tags: ["a", "__proto__"] };
       const given: Given = {

@@ -64,7 +64,7 @@ test("the run of a finished directory is what the directory tells", async (direc
   assert.deepEqual(json, {
     ...{ id: "run_view", name: "demo", notes: "", tags: [], algorithm: "agent_grpo" },
     ...{ state: "completed", state_reason: null, created_at: time, started_at: null, ended_at: time },
-    progress: { update: 10, updates: 10, step: 20, eta_seconds: null },
+    progress: { update: 10, updates: 10, step: 20, eta_seconds: null, phase: null },
     ...{ config: {}, plan: null, parent: null, error: null, deterministic: true },
     last_metrics: { "reward/mean": 1 },
   });

@@ -32,6 +32,11 @@ async function firstLines(path: string, count: number): Promise<string> {
 /** A body of `POST /v1/runs`. */
 type Recipe = Record<string, unknown> & { params?: Record<string, unknown> };
 
+/** Builds the interface when its sources have changed. */
+async function buildWhenChanged(): Promise<void> {
+  if (!await isBuilt()) await buildInterface();
+}
+
 /** A server with a token, its data in a folder of its own, and an environment for the tasks of the tiny model. */
 export class World implements AsyncDisposable {
   readonly url: string;
@@ -45,7 +50,7 @@ export class World implements AsyncDisposable {
 
   /** Starts it with the interface as its sources are. */
   static async start(): Promise<World> {
-    if (!await isBuilt()) await buildInterface();
+    await buildWhenChanged();
     const folder = await Deno.realPath(await Deno.makeTempDir({ prefix: "svc-browser-" }));
     const config = join(folder, "server.toml"), root = join(folder, "files");
     await Deno.mkdir(root);
@@ -148,6 +153,7 @@ export class ViewServer implements AsyncDisposable {
 
   /** Shows an observe directory. */
   static async start(directory: string): Promise<ViewServer> {
+    await buildWhenChanged();
     const args = ["run", "-A", "--no-check", MAIN, "view", directory];
     const child = new Deno.Command(Deno.execPath(), { args, stdout: "null", stderr: "piped" }).spawn();
     const reader = child.stderr.pipeThrough(new TextDecoderStream()).getReader();

@@ -4,6 +4,8 @@ import { batch, signal } from "@preact/signals";
 import type { Events, Run, RunHealth } from "../../api/types.ts";
 import type { Api } from "./api.ts";
 import { follow, waitFor } from "./event_stream.ts";
+import { Newest } from "./newest.ts";
+import { PROGRESS_MS } from "./run_list.ts";
 import { BUCKETS, type Series, SeriesSet } from "./series.ts";
 
 type RunEvents = Events["stream_run_events"];
@@ -53,6 +55,7 @@ export class LiveRun {
   readonly #api: Api;
   readonly #id: string;
   readonly #series = new SeriesSet();
+  readonly #newest = new Newest();
   #journal: RunEvent[] = [];
   #is_changed = false;
   #is_loading = false;
@@ -80,6 +83,10 @@ export class LiveRun {
       }
       if (this.#series.is_stale) this.#reloadMetrics(abort);
     };
+    // What a run does between two events is in no event.
+    const timer = setInterval(() => {
+      if (!document.hidden && this.run.value?.progress.phase) this.refresh(abort).catch(() => {});
+    }, PROGRESS_MS);
     try {
       await this.refresh(abort);
       await this.#loadMetrics(abort);
@@ -103,6 +110,8 @@ export class LiveRun {
       });
     } catch (error) {
       if (!abort.aborted) this.error.value = error;
+    } finally {
+      clearInterval(timer);
     }
   }
 
@@ -128,11 +137,12 @@ export class LiveRun {
 
   /** Asks for the run and its health again. */
   async refresh(signal: AbortSignal): Promise<void> {
-    const params = { id: this.#id };
+    const params = { id: this.#id }, request = this.#newest.ask();
     const [run, health] = await Promise.all([
       this.#api.call("GET /v1/runs/{id}", { params, signal }),
       this.#api.call("GET /v1/runs/{id}/health", { params, signal }),
     ]);
+    if (!this.#newest.takes(this.#id, request)) return;
     batch(() => {
       this.run.value = run;
       this.health.value = health;

@@ -4,9 +4,10 @@ import { signal } from "@preact/signals";
 import type { Events, Run } from "../../api/types.ts";
 import { allPages, type Api, ApiProblem } from "./api.ts";
 import { follow } from "./event_stream.ts";
+import { Newest } from "./newest.ts";
 
 /** How often the progress of runs that train is asked for: the server's stream tells states only. */
-const PROGRESS_MS = 3000;
+export const PROGRESS_MS = 3000;
 
 /** View mode has one run and no stream. */
 function unlessMissing(error: unknown): void {
@@ -21,6 +22,7 @@ export class RunList {
   /** Whether the server's events arrive. */
   readonly is_live = signal(true);
   readonly #api: Api;
+  readonly #newest = new Newest();
 
   constructor(api: Api) {
     this.#api = api;
@@ -40,8 +42,13 @@ export class RunList {
   }
 
   async #load(signal: AbortSignal): Promise<void> {
+    const request = this.#newest.ask();
     const pages = await allPages((query) => this.#api.call("GET /v1/runs", { query, signal }));
-    this.runs.value = pages.flatMap(({ runs }) => runs);
+    const before = new Map(this.runs.value?.map((run) => [run.id, run]));
+    // What was asked for since is newer, and a run that was removed since is gone.
+    this.runs.value = pages.flatMap(({ runs }) => runs).flatMap((run) =>
+      this.#newest.takes(run.id, request) ? run : before.get(run.id) ?? []
+    );
     this.error.value = null;
   }
 
@@ -71,8 +78,10 @@ export class RunList {
 
   /** Takes the newest state of a run; one that is gone is removed. */
   async #refresh(id: string, signal: AbortSignal): Promise<void> {
+    const request = this.#newest.ask();
     try {
       const run = await this.#api.call("GET /v1/runs/{id}", { params: { id }, signal });
+      if (!this.#newest.takes(id, request)) return;
       const others = this.runs.value ?? [];
       const at = others.findIndex((other) => other.id === id);
       this.runs.value = at < 0 ? [run, ...others] : others.with(at, run);
@@ -82,6 +91,7 @@ export class RunList {
   }
 
   #remove(id: string): void {
+    this.#newest.takes(id, this.#newest.ask());
     this.runs.value = this.runs.value?.filter((run) => run.id !== id) ?? null;
   }
 }

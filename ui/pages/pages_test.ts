@@ -74,18 +74,26 @@ Deno.test("how charts are drawn stands in the address, within its limits", () =>
 });
 
 Deno.test("a run says what it does now", () => {
-  const at = (state: Run["state"], update: number, updates: number | null) =>
-    phaseText({ state, progress: { update, updates, step: 0, eta_seconds: null } });
+  type Phase = Run["progress"]["phase"];
+  const doing = (phase: Phase, state: Run["state"] = "running") => (update: number, updates: number | null) =>
+    phaseText({ state, progress: { update, updates, step: 0, eta_seconds: null, phase } });
+  const running = doing(null);
   assert.deepEqual([
-    at("running", 3, 12),
-    at("running", 3, null),
-    at("running", 12, 12),
-    at("completed", 12, 12),
+    running(3, 12),
+    running(3, null),
+    running(12, 12),
+    doing(null, "completed")(12, 12),
+    doing({ name: "rollouts", done: 5, total: 16 })(3, 12),
+    doing({ name: "training", done: null, total: null })(3, 12),
+    doing({ name: "evaluation", done: 2, total: 20 })(12, 12),
   ], [
     "It works on update 4 of 12.",
     "It works on update 4.",
     "All updates are done; it evaluates and writes its results.",
     "",
+    "The model attempts the scenarios of update 4 of 12: 5 of 16 attempts have ended.",
+    "It trains update 4 of 12.",
+    "It evaluates: 2 of 20 examples are done.",
   ]);
 });
 

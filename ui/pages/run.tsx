@@ -119,8 +119,24 @@ const VIEWS: Readonly<Record<string, View>> = {
   config: { label: "Configuration", view: ({ run }) => <RunConfig run={run} /> },
 };
 
+/** What a process says that it does. */
+function phaseOf({ name, done, total }: NonNullable<Run["progress"]["phase"]>, next: string): string {
+  const ended = `${done ?? 0} of ${total ?? 0}`;
+  switch (name) {
+    case "rollouts":
+      return `The model attempts the scenarios of ${next}: ${ended} attempts have ended.`;
+    case "training":
+      return `It trains ${next}.`;
+    case "checkpoint":
+      return "It writes a checkpoint.";
+    case "evaluation":
+      return `It evaluates: ${ended} examples are done.`;
+  }
+}
+
 /** What a run does now, beyond its state; empty when nothing goes on. */
-export function phaseText({ state, progress: { update, updates } }: Pick<Run, "state" | "progress">): string {
+export function phaseText({ state, progress }: Pick<Run, "state" | "progress">): string {
+  const { update, updates, phase } = progress;
   const next = `update ${update + 1}${updates === null ? "" : ` of ${updates}`}`;
   switch (state) {
     case "queued":
@@ -128,7 +144,9 @@ export function phaseText({ state, progress: { update, updates } }: Pick<Run, "s
     case "starting":
       return "It loads the model and opens its data.";
     case "running":
-      return updates !== null && update >= updates
+      return phase
+        ? phaseOf(phase, next)
+        : updates !== null && update >= updates
         ? "All updates are done; it evaluates and writes its results."
         : `It works on ${next}.`;
     case "pausing":

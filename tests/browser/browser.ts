@@ -95,6 +95,12 @@ export class WatchedPage implements AsyncDisposable {
     return new WatchedPage(await context.newPage());
   }
 
+  /** What it shows, for the report of a failure. */
+  async words(): Promise<string> {
+    const text = await this.page.evaluate<string>("document.body.innerText").catch(String);
+    return `${this.page.url()} shows:\n${text}`;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.page.context().close();
   }
@@ -121,10 +127,15 @@ export function browserTest(
     sanitizeResources: false,
     async fn(test) {
       await using watched = await WatchedPage.open(options);
-      await body(watched.page, async (name, part) => {
-        // What follows a failed step would wait in vain.
-        if (!await test.step(name, part)) throw new Error(`"${name}" failed`);
-      });
+      try {
+        await body(watched.page, async (name, part) => {
+          // What follows a failed step would wait in vain.
+          if (!await test.step(name, part)) throw new Error(`"${name}" failed`);
+        });
+      } catch (error) {
+        console.error(await watched.words());
+        throw error;
+      }
       assert.deepEqual(watched.errors, []);
     },
   });

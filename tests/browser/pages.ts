@@ -145,6 +145,11 @@ export const PAGES: readonly ShownPage[] = [
     complete: (page) => page.getByRole("heading", { name: "Rows by length" }),
   },
   {
+    name: "new_run",
+    address: ({ dataset }) => `#/new?data=${dataset}`,
+    complete: (page) => page.getByText(/^(Ready to start|Not complete yet)$/),
+  },
+  {
     name: "catalogue",
     address: () => "#/catalogue",
     complete: (page) => page.getByText("workspace").first(),

@@ -52,6 +52,16 @@ for (const colorScheme of ["light", "dark"] as const) {
   );
 }
 
+browserTest("a dataset's page leads to a new run with it", async (page) => {
+  const { world, subjects } = await made.get();
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/datasets/${subjects.dataset}`);
+  await page.getByRole("link", { name: "New run with this dataset" }).click();
+  await page.getByRole("radio", { name: /^tasks of /, checked: true }).waitFor();
+  assert.ok(await page.getByRole("radio", { name: /^Rewards/ }).isChecked());
+  assert.equal(await page.getByLabel("Scenarios: a dataset").inputValue(), subjects.dataset);
+});
+
 /** What has the focus; null where it is on nothing of the page. */
 const FOCUSED = `(() => {
   const element = document.activeElement;

@@ -88,6 +88,7 @@ async function creates(visit: Visit): Promise<void> {
 }
 
 async function followsLive({ page }: Visit): Promise<void> {
+  await page.getByRole("status").getByText(/: \d of 6 attempts have ended\.$/).waitFor();
   const values = await valuesOf(page, "reward/mean");
   await chartWith(page, "reward/mean", { values: values + 1 }).waitFor();
 }

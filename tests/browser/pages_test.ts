@@ -62,6 +62,25 @@ browserTest("a dataset's page leads to a new run with it", async (page) => {
   assert.equal(await page.getByLabel("Scenarios: a dataset").inputValue(), subjects.dataset);
 });
 
+browserTest("what belongs to another address is gone while the page's own is awaited", async (page) => {
+  const { world, trained: { id } } = await made.get();
+  await logIn(page, world);
+  const { scenarios } = await world.api<{ scenarios: { scenario: string }[] }>(
+    "GET",
+    `/v1/runs/${id}/scenarios`,
+  );
+  const [one, other] = scenarios.map(({ scenario }) => scenario),
+    address = `${world.url}/#/runs/${id}/scenarios`;
+  const updates = page.getByRole("table", { name: "updates of this scenario" });
+  await page.goto(`${address}/${one}`);
+  await updates.waitFor();
+  // It is never answered.
+  await page.route(`**/scenarios/${other}*`, () => {});
+  await page.goto(`${address}/${other}`);
+  await page.getByText("Loading the scenario …").waitFor();
+  assert.equal(await updates.count(), 0);
+});
+
 /** What has the focus; null where it is on nothing of the page. */
 const FOCUSED = `(() => {
   const element = document.activeElement;

@@ -103,6 +103,8 @@ const PARTS: readonly Parts[] = [
   },
 ];
 
+const PART_METRICS = PARTS.flatMap(({ metrics }) => metrics.map(([metric]) => metric));
+
 /** The bars of parts that a run has; those that are 0 throughout are left out. */
 export function barsOf({ metrics }: Parts, all: ReadonlyMap<string, Series>): Line[] {
   return metrics.flatMap(([metric, label, colour]) => {
@@ -110,6 +112,43 @@ export function barsOf({ metrics }: Parts, all: ReadonlyMap<string, Series>): Li
     if (!series?.values.some((value) => value !== null && value !== 0)) return [];
     return [{ label, colour, x: series.updates, values: series.values }];
   });
+}
+
+/** The most metrics that are named in a request. */
+const MAX_NAMES = 200;
+
+/**
+ * Metrics for charts, with those of their bands: where the buckets of the whole run are too coarse for the part that is
+ * shown, it has buckets of its own.
+ */
+function useZoomed(
+  { series, revision, run }: LiveRun,
+  { from, to }: Zoom,
+  metrics: readonly string[],
+): ReadonlyMap<string, Series> {
+  const all = series.value, is_zoomed = from !== null || to !== null;
+  const names = metrics.flatMap((name) => [name, ...Object.values(BANDS[name] ?? {})]);
+  const is_detailed = is_zoomed && names.length > 0 && isCoarse(all);
+  const query = {
+    buckets: BUCKETS,
+    ...(names.length <= MAX_NAMES && { names }),
+    ...(from !== null && { first_update: from }),
+    ...(to !== null && { last_update: Math.max(to, from ?? 0) }),
+  };
+  const { value: detail } = useLoad(
+    async (api, signal) => {
+      if (!is_detailed) return null;
+      const params = { id: run.value!.id };
+      const answer = await api.call("GET /v1/runs/{id}/metrics", { params, query, signal });
+      return "buckets" in answer ? detailOf(answer, from ?? 0) : null;
+    },
+    JSON.stringify(is_detailed ? query : null),
+    { version: revision.value },
+  );
+  return useMemo(() => {
+    if (!detail) return all;
+    return withDetail(new Map([...all].filter(([name]) => names.includes(name))), detail);
+  }, [all, detail]);
 }
 
 function RunChart({ options: { smoothing, is_log, zoom }, ...props }: {
@@ -124,11 +163,12 @@ function RunChart({ options: { smoothing, is_log, zoom }, ...props }: {
 }
 
 /** The charts that say at a glance how a run goes. */
-function Glance({ all, main, options }: {
-  all: ReadonlyMap<string, Series>;
+function Glance({ live, main, options }: {
+  live: LiveRun;
   main: string;
   options: Options;
 }) {
+  const all = useZoomed(live, options.zoom, [main, ...PART_METRICS]);
   const bars = new Map(PARTS.map((parts) => [parts.title, barsOf(parts, all)])), order = useRef<string[]>([]);
   const titles = [...bars].flatMap(([title, lines]) => lines.length > 0 ? [title] : []);
   order.current = arrived(order.current, all.has(main) ? [main, ...titles] : titles);
@@ -237,13 +277,14 @@ export function ChartOptions({ typed, smoothing, is_log, zoom, unit = "update", 
 }
 
 /** A section of charts, which are made when it is opened. */
-function Section({ name, metrics, all, options }: {
+function Section({ name, metrics, live, options }: {
   name: string;
   metrics: readonly string[];
-  all: ReadonlyMap<string, Series>;
+  live: LiveRun;
   options: Options;
 }) {
   const [is_open, setOpen] = useState(OPEN_SECTIONS.has(name)), is_shown = is_open || options.typed !== "";
+  const all = useZoomed(live, options.zoom, is_shown ? metrics : []);
   return (
     <details open={is_shown} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>
@@ -260,33 +301,12 @@ function Section({ name, metrics, all, options }: {
   );
 }
 
-/** All metrics, with the part that is shown in buckets of its own where those of the whole run are too coarse. */
-function useZoomed({ series, revision, run }: LiveRun, { from, to }: Zoom): ReadonlyMap<string, Series> {
-  const all = series.value, is_detailed = (from !== null || to !== null) && isCoarse(all);
-  const query = {
-    buckets: BUCKETS,
-    ...(from !== null && { first_update: from }),
-    ...(to !== null && { last_update: Math.max(to, from ?? 0) }),
-  };
-  const { value: detail } = useLoad(
-    async (api, signal) => {
-      if (!is_detailed) return null;
-      const params = { id: run.value!.id };
-      const answer = await api.call("GET /v1/runs/{id}/metrics", { params, query, signal });
-      return "buckets" in answer ? detailOf(answer, from ?? 0) : null;
-    },
-    JSON.stringify([is_detailed, query]),
-    { version: revision.value },
-  );
-  return useMemo(() => detail ? withDetail(all, detail) : all, [all, detail]);
-}
-
 export function RunCharts({ live, main }: {
   live: LiveRun;
   /** The metric that says whether the run learns. */
   main: string;
 }) {
-  const options = optionsOf(place.value.query), all = useZoomed(live, options.zoom);
+  const options = optionsOf(place.value.query), all = live.series.value;
   const is_whole = options.typed === "";
   const order = useRef<string[]>([]);
   order.current = useMemo(() => arrived(order.current, inOrder(all.keys())), [all.size]);
@@ -301,10 +321,10 @@ export function RunCharts({ live, main }: {
           {live.has_metrics.value ? "The first update has not ended yet." : "Loading the charts …"}
         </p>
       )}
-      {is_whole && <Glance all={all} main={main} options={options} />}
+      {is_whole && <Glance live={live} main={main} options={options} />}
       {all.size > 0 && names.length === 0 && <p class="quiet">No metric has such a name.</p>}
       {sections.map(([name, metrics]) => (
-        <Section key={name} name={name} metrics={metrics} all={all} options={options} />
+        <Section key={name} name={name} metrics={metrics} live={live} options={options} />
       ))}
     </section>
   );

@@ -18,10 +18,10 @@ const EXAMPLES = fileURLToPath(new URL("../examples/", import.meta.url));
 const THEMES = ["light", "dark"] as const;
 /** A telephone, a tablet and a screen. */
 const SIZES = [{ width: 390, height: 844 }, { width: 820, height: 1180 }, { width: 1440, height: 900 }];
-const QUALITY = 75;
+const QUALITY = 60;
 const UPDATES = 20;
 /** Of all pictures together. */
-const MAX_BYTES = 2 << 20;
+const MAX_BYTES = 3 << 20;
 
 /** A picture of what is seen, as WebP. */
 async function picture(page: Page): Promise<Uint8Array> {
@@ -32,14 +32,14 @@ async function picture(page: Page): Promise<Uint8Array> {
   return Uint8Array.fromBase64(data);
 }
 
-/** The run of `./dev demo`, but long enough that its reward visibly rises. It takes about ten minutes on two cores. */
+/** The run of `./dev demo`, but long and large enough that its reward visibly rises. It takes some minutes. */
 async function trainDemo(world: World): Promise<Subjects> {
   for (const name of ["train", "heldout"]) {
     await Deno.copyFile(join(EXAMPLES, `tiny_agent_tasks.${name}.jsonl`), world.file(`${name}.jsonl`));
   }
   const params = {
     ...{ "training.ctx": 1024, "training.lr": 3e-3, "run.seed": 1, "lora.rank": 8, "lora.alpha": 16 },
-    ...{ "agent.scenarios_per_update": 4, "agent.group_size": 8, "agent.max_turns": 6 },
+    ...{ "agent.scenarios_per_update": 8, "agent.group_size": 8, "agent.max_turns": 6 },
     ...{ "agent.max_new_tokens_per_turn": 96, "agent.truncation": "drop" },
     ...{ "evaluation.every_updates": 5, "evaluation.samples_per_scenario": 2, "evaluation.temperature": 1 },
   };

@@ -19,6 +19,9 @@ export const DOCKER_HOST = "DOCKER_HOST";
 /** The places where Podman has the list of system calls that containers may make. */
 export const SECCOMP_FILES = ["/usr/share/containers/seccomp.json", "/etc/containers/seccomp.json"] as const;
 
+/** The controllers of cgroups that limit containers. */
+const NEEDED_CONTROLLERS = ["cpu", "memory", "pids"];
+
 /** The kinds of engines. */
 export const ENGINE_NAMES = ["podman", "docker"] as const;
 
@@ -106,7 +109,7 @@ function podmanFacts(program: string, { host, version }: Record<string, unknown>
     seccomp_profile: profileOf(host.security),
   };
   const held = Array.isArray(cgroupControllers) ? cgroupControllers : [];
-  const lacking = ["cpu", "memory", "pids"].filter((name) => !held.includes(name));
+  const lacking = NEEDED_CONTROLLERS.filter((name) => !held.includes(name));
   refuseWithoutLimits(engine, lacking);
   return engine;
 }
@@ -148,7 +151,10 @@ export function engineText({ name, program, version, rootless, cgroups, runtimes
 
 /** Such an engine starts containers whose limits have no effect. */
 function refuseWithoutLimits({ program, rootless, cgroups }: ContainerEngine, lacking: string[]): void {
-  const fix = "use cgroup v2 with these controllers delegated to the user, or run the engine as root";
+  const controllers = lacking.length > 0 ? lacking : NEEDED_CONTROLLERS;
+  const fix = `use cgroup v2 with the controllers ${
+    controllers.join(", ")
+  } delegated to the user, or run the engine as root`;
   if (rootless && cgroups === "v1") {
     throw engineError(
       `${program} runs rootless on cgroup v1, where it ignores the limits of containers; ${fix}`,

@@ -46,7 +46,7 @@ async function prepareMachine(): Promise<void> {
 /** An engine with the image for tests. @throws When there is none. */
 async function prepareLab(): Promise<ContainerEngine> {
   await prepareMachine();
-  const engine = await findEngine({ programs: ["podman"] });
+  const engine = await findEngine();
   const has = await askEngine(engine.program, ["image", "inspect", "--format", "{{.Id}}", LAB_IMAGE]);
   if (has.code === 0) return engine;
   if (!await Deno.stat(BUSYBOX).catch(() => null)) {

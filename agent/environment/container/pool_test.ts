@@ -385,7 +385,8 @@ Deno.test({
     await check({});
     await rejects(check({ image: "localhost/svc-none:1" }), {
       code: "infrastructure_failed",
-      message: /^Cannot use the image localhost\/svc-none:1: podman does not have it .*podman pull localhost/,
+      message:
+        /^Cannot use the image localhost\/svc-none:1: (podman|docker) does not have it .*\1 pull localhost/,
     });
     await rejects(check({ runtime: "no-such-runtime" }), /Cannot start a container .*no-such-runtime/);
     const { program } = labEngine();

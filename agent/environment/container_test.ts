@@ -5,7 +5,7 @@ import { withFolder } from "../../tests/folder.ts";
 import { PLACE_LABEL } from "./container/owner.ts";
 import { LOST_RESULT } from "./container/container_environment.ts";
 import { containerEnvironments, containersText } from "./container.ts";
-import { askEngine, findEngine } from "./container_engine.ts";
+import { askEngine } from "./container_engine.ts";
 import {
   containersOf,
   CONTROLLERS,
@@ -13,6 +13,7 @@ import {
   labEngine,
   labOptions,
   needsContainers,
+  NO_CONTAINERS,
   podmanInfo,
 } from "./container_testing.ts";
 import { environmentContract, scenarioWith, TOOL_CHECKS } from "./environment_contract.ts";
@@ -59,7 +60,7 @@ Deno.test({
     await factory.close();
     deepEqual(await containersOf(options.owners_folder), []);
     await Deno.remove(options.owners_folder, { recursive: true });
-    deepEqual(told, [containersText(await findEngine({ programs: ["podman"] }), options.section)]);
+    deepEqual(told, [containersText(labEngine(), options.section)]);
   },
 });
 
@@ -127,6 +128,54 @@ Deno.test({
       ok(lines.includes(`${PLACE_LABEL}=${place}`), lines.join(" "));
       match(lines[lines.indexOf("--name") + 1]!, /^svc-[0-9a-f]{12}-probe$/);
       deepEqual((await Array.fromAsync(Deno.readDir(owners_folder))).map(({ name }) => name), ["place"]);
+    }),
+});
+
+/** A runtime that gives containers another folder to write to, as crun does on cgroup v1. */
+const openRuntime = (asked: string, runtime: string) =>
+  `#!/bin/sh
+cgroup='\\("/sys/fs/cgroup","type":"\\)cgroup\\(","source":"\\)cgroup\\(","options":\\)\\[[^]]*]'
+for argument do
+  [ "$before" != --bundle ] || sed -i "s|$cgroup|\\1tmpfs\\2tmpfs\\3[\\"uid=1000\\"]|" "$argument/config.json"
+  before=$argument
+done
+echo "$*" >>${asked}
+exec ${runtime} "$@"
+`;
+
+const needsRuntime = needsContainers(
+  "X5: the runtime that is named runs containers; one with another place to write is not used again",
+);
+const has_podman = NO_CONTAINERS !== null || labEngine().name === "podman";
+
+Deno.test({
+  ...has_podman
+    ? needsRuntime
+    : { name: `${needsRuntime.name} (skipped: Docker takes no runtime by its path)`, ignore: true },
+  sanitizeOps: true,
+  sanitizeResources: true,
+  fn: () =>
+    withFolder(async (folder) => {
+      const asked = join(folder, "asked"), runtime = join(folder, "runtime");
+      await Deno.writeTextFile(runtime, openRuntime(asked, labEngine().runtimes[0]!), { mode: 0o755 });
+      const options = await labOptions({ runtime, pool: { max_live: 1, reuse: "workspace" } });
+      const factory = containerEnvironments(options), { signal } = new AbortController();
+      const state = async (line: string) => {
+        const env = { summary: ["sh", "-c", line] };
+        const environment = await factory.open(scenarioWith(env), { seed: 1, signal });
+        const said = await environment.state(signal);
+        await environment.close();
+        return said;
+      };
+      equal(
+        await state("cd /sys/fs/cgroup; chmod 700 .; echo secret > kept; chmod 500 .; cat kept"),
+        "secret\n",
+      );
+      equal(await state("cd /sys/fs/cgroup; pwd; ls"), "/sys/fs/cgroup\n");
+      await factory.close();
+      ok(((await Deno.readTextFile(asked)).match(/^(.* )?create /gm)?.length ?? 0) >= 2);
+      deepEqual(await containersOf(options.owners_folder), []);
+      await Deno.remove(options.owners_folder, { recursive: true });
     }),
 });
 

@@ -205,9 +205,12 @@ f_clean() {
     while read -r line; do lines=$((lines + 1)); done </proc/sysvipc/$f
     [ $lines -le 1 ] || return 1
   done
-  while read -r _ at _; do
-    case $at in /work|/tmp|/proc|/proc/*|/sys|/sys/*|/dev|/dev/*) continue ;; esac
-    [ ! -w "$at" ] || return 1
+  while read -r _ at _ how _; do
+    case $at in /work|/tmp|/dev/shm|/dev/mqueue) continue ;; esac
+    case $how in ro|ro,*) continue ;; esac
+    # Devices, and what hides files of /proc, are open to all; a folder would keep what is put there.
+    case $at in /proc/*|/dev/*) [ -d "$at" ] || continue ;; esac
+    [ ! -w "$at" ] && [ ! -O "$at" ] || return 1
   done </proc/self/mounts
 }
 

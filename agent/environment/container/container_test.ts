@@ -118,6 +118,16 @@ Deno.test("the arguments of an engine say all limits, and what it would add by i
   ok(proxies.length === 10 && proxies.every((variable) => variable.endsWith("=")));
   const open = runArguments({ ...made, allow_network: true, runtime: "runsc" }, "svc-1", ["sh"]);
   deepEqual([after(open, "--network"), after(open, "--runtime")], [[], ["runsc"]]);
+  const limits = (engine: string[], runtime?: string) =>
+    after(
+      runArguments({ ...made, engine: { ...FAKE_ENGINE, runtimes: engine }, runtime }, "svc-1", ["sh"]),
+      "--pids-limit",
+    );
+  deepEqual(limits(["runc", "runsc"]), ["256"]);
+  deepEqual(limits(["runsc"], "crun"), ["256"]);
+  for (const runtime of ["runsc", "runsc-kvm", "/usr/bin/runsc"]) {
+    deepEqual([limits([runtime]), limits(["runc"], runtime)], [["4096"], ["4096"]]);
+  }
 });
 
 Deno.test({
@@ -176,7 +186,7 @@ Deno.test({
       RunningContainer.start(labContainer(more), `svc-test-${crypto.randomUUID()}`, NEVER);
     await rejects(start({ image: "localhost/svc-none:1" }), {
       code: "infrastructure_failed",
-      message: /^Cannot start a container of localhost\/svc-none:1 with podman: .*svc-none/,
+      message: /^Cannot start a container of localhost\/svc-none:1 with (podman|docker): .*svc-none/,
     });
     await rejects(start({ runtime: "no-such-runtime" }), /no-such-runtime/);
   },

@@ -275,10 +275,12 @@ done
 
 /**
  * Starts the helper as a copy of the shell that nobody may read. Such a process is not dumpable (proc(5)): programs of
- * the same user can neither open its memory and descriptors nor trace it.
+ * the same user can neither open its memory and descriptors nor trace it. The shell itself opens its program, since
+ * gVisor shows it to no other process. Nor does gVisor run what cannot be read: the helper is the shell itself there.
  */
 const START_HIDDEN =
-  'mkdir /tmp/.svc && cp /proc/$$/exe /tmp/.svc/sh && chmod 111 /tmp/.svc/sh && exec /tmp/.svc/sh -c "$0"; exit 9';
+  "mkdir /tmp/.svc && exec 3</proc/self/exe && cat <&3 >/tmp/.svc/sh && chmod 111 /tmp/.svc/sh || exit 9; " +
+  'exec 3<&-; /tmp/.svc/sh -c : 2>/dev/null && exec /tmp/.svc/sh -c "$0"; exec sh -c "$0"';
 
 /** The first process of a container. */
 export const HELPER_COMMAND: readonly string[] = ["sh", "-c", START_HIDDEN, HELPER_SCRIPT];

@@ -9,6 +9,9 @@ export const TMPFS_SHARE = 1 / 4;
 /** The most processes of a container. */
 export const MAX_PROCESSES = 256;
 
+/** The same under gVisor: its own threads, some for each program, count too. It ends where it may start no more. */
+export const MAX_GVISOR_PROCESSES = 4096;
+
 /** The user and group of the processes. */
 const USER = 1000;
 
@@ -30,6 +33,11 @@ export interface ContainerOptions {
 /** The bytes of `/work`, and of `/tmp`. */
 export function tmpfsBytes({ memory_mb }: { memory_mb: number }): number {
   return Math.floor(memory_mb * 2 ** 20 * TMPFS_SHARE);
+}
+
+/** gVisor is known by the name of its program, `runsc`, with which its runtimes are called. */
+function maxProcesses({ engine, runtime = engine.runtimes[0] }: ContainerOptions): number {
+  return /(^|\/)runsc[^/]*$/.test(runtime ?? "") ? MAX_GVISOR_PROCESSES : MAX_PROCESSES;
 }
 
 /** Docker adds the proxies of the user's settings, but not in place of others. */
@@ -55,7 +63,7 @@ export function runArguments(options: ContainerOptions, name: string, command: r
     ...is_podman ? ["--read-only-tmpfs=false", "--image-volume=ignore", "--http-proxy=false"] : NO_PROXIES,
     ...["--user", `${USER}:${USER}`, "--cpus", String(limits.cpus)],
     ...["--memory", `${limits.memory_mb}m`, "--memory-swap", `${limits.memory_mb}m`],
-    ...["--pids-limit", String(MAX_PROCESSES), "--cap-drop", "all"],
+    ...["--pids-limit", String(maxProcesses(options)), "--cap-drop", "all"],
     ...["--security-opt", "no-new-privileges", "--no-healthcheck", "--hostname", "sandbox"],
     ...Object.entries(labels).flatMap(([key, value]) => ["--label", `${key}=${value}`]),
     ...["--workdir", "/work", "--env", "HOME=/work", "--env", "LANG=C.UTF-8", "--env", "LC_ALL=C.UTF-8"],

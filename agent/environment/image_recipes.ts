@@ -38,7 +38,7 @@ export function containerfile({ packages, has_deno }: ImageRecipe): string {
     `RUN apt-get update && apt-get install -y --no-install-recommends ${packages.join(" ")} \\`,
     "  && rm -rf /var/lib/apt/lists/*",
     `RUN ${USER_LINE}`,
-    ...has_deno ? ["COPY --chmod=0755 deno /usr/local/bin/deno"] : [],
+    ...has_deno ? ["COPY deno /usr/local/bin/deno"] : [],
     "USER 1000",
     "WORKDIR /work",
     "",

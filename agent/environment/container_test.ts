@@ -131,53 +131,83 @@ Deno.test({
     }),
 });
 
-/** A runtime that gives containers another folder to write to, as crun does on cgroup v1. */
-const openRuntime = (asked: string, runtime: string) =>
-  `#!/bin/sh
-cgroup='\\("/sys/fs/cgroup","type":"\\)cgroup\\(","source":"\\)cgroup\\(","options":\\)\\[[^]]*]'
+/** Writes a runtime that edits the configuration of containers by a line of sed, and notes what it was asked. */
+async function editingRuntime(folder: string, edit: string): Promise<{ runtime: string; asked: string }> {
+  const runtime = join(folder, "runtime"), asked = join(folder, "asked");
+  const script = `#!/bin/sh
 for argument do
-  [ "$before" != --bundle ] || sed -i "s|$cgroup|\\1tmpfs\\2tmpfs\\3[\\"uid=1000\\"]|" "$argument/config.json"
+  [ "$before" != --bundle ] || sed -i '${edit}' "$argument/config.json"
   before=$argument
 done
 echo "$*" >>${asked}
-exec ${runtime} "$@"
+exec ${labEngine().runtimes[0]} "$@"
 `;
+  await Deno.writeTextFile(runtime, script, { mode: 0o755 });
+  return { runtime, asked };
+}
 
-const needsRuntime = needsContainers(
+/** A test with such a runtime. */
+function runtimeTest(name: string, fn: (folder: string) => Promise<void>): void {
+  const test = needsContainers(name), is_docker = NO_CONTAINERS === null && labEngine().name === "docker";
+  Deno.test({
+    ...is_docker ? { name: `${name} (skipped: Docker takes no runtime by its path)`, ignore: true } : test,
+    sanitizeOps: true,
+    sanitizeResources: true,
+    fn: () => withFolder(fn),
+  });
+}
+
+runtimeTest(
   "X5: the runtime that is named runs containers; one with another place to write is not used again",
+  async (folder) => {
+    // As crun has it on cgroup v1.
+    const cgroup = String
+      .raw`\("/sys/fs/cgroup","type":"\)cgroup\(","source":"\)cgroup\(","options":\)\[[^]]*]`;
+    const edit = String.raw`s|${cgroup}|\1tmpfs\2tmpfs\3["uid=1000"]|`;
+    const { runtime, asked } = await editingRuntime(folder, edit);
+    const options = await labOptions({ runtime, pool: { max_live: 1, reuse: "workspace" } });
+    const factory = containerEnvironments(options), { signal } = new AbortController();
+    const state = async (line: string) => {
+      const env = { summary: ["sh", "-c", line] };
+      const environment = await factory.open(scenarioWith(env), { seed: 1, signal });
+      const said = await environment.state(signal);
+      await environment.close();
+      return said;
+    };
+    equal(
+      await state("cd /sys/fs/cgroup; chmod 700 .; echo secret > kept; chmod 500 .; cat kept"),
+      "secret\n",
+    );
+    equal(await state("cd /sys/fs/cgroup; pwd; ls"), "/sys/fs/cgroup\n");
+    await factory.close();
+    ok((await Deno.readTextFile(asked)).split("\n").filter((line) => / ?create /.test(line)).length >= 2);
+    deepEqual(await containersOf(options.owners_folder), []);
+    await Deno.remove(options.owners_folder, { recursive: true });
+  },
 );
-const has_podman = NO_CONTAINERS !== null || labEngine().name === "podman";
 
-Deno.test({
-  ...has_podman
-    ? needsRuntime
-    : { name: `${needsRuntime.name} (skipped: Docker takes no runtime by its path)`, ignore: true },
-  sanitizeOps: true,
-  sanitizeResources: true,
-  fn: () =>
-    withFolder(async (folder) => {
-      const asked = join(folder, "asked"), runtime = join(folder, "runtime");
-      await Deno.writeTextFile(runtime, openRuntime(asked, labEngine().runtimes[0]!), { mode: 0o755 });
-      const options = await labOptions({ runtime, pool: { max_live: 1, reuse: "workspace" } });
-      const factory = containerEnvironments(options), { signal } = new AbortController();
-      const state = async (line: string) => {
-        const env = { summary: ["sh", "-c", line] };
-        const environment = await factory.open(scenarioWith(env), { seed: 1, signal });
-        const said = await environment.state(signal);
-        await environment.close();
-        return said;
-      };
-      equal(
-        await state("cd /sys/fs/cgroup; chmod 700 .; echo secret > kept; chmod 500 .; cat kept"),
-        "secret\n",
-      );
-      equal(await state("cd /sys/fs/cgroup; pwd; ls"), "/sys/fs/cgroup\n");
-      await factory.close();
-      ok(((await Deno.readTextFile(asked)).match(/^(.* )?create /gm)?.length ?? 0) >= 2);
-      deepEqual(await containersOf(options.owners_folder), []);
-      await Deno.remove(options.owners_folder, { recursive: true });
-    }),
-});
+runtimeTest(
+  "X2: where the hidden copy of the shell does not run, its helper works and a run says that it is exposed",
+  async (folder) => {
+    // As gVisor, which runs nothing that cannot be read.
+    const edit = String.raw`s|\("destination":"/tmp","type":"tmpfs"[^]]*\)]|\1,"noexec"]|`;
+    const { runtime } = await editingRuntime(folder, edit);
+    const told: string[] = [], options = await labOptions({ runtime, pool: { max_live: 1 } });
+    const factory = containerEnvironments({ ...options, notify: (message) => told.push(message) });
+    const { signal } = new AbortController(),
+      env = { files: { a: "1" }, verify: { command: ["test", "-s", "a"] } };
+    const environment = await factory.open(scenarioWith(env), { seed: 1, signal });
+    equal((await environment.grade(signal)).reward, 1);
+    await environment.close();
+    await factory.close();
+    equal(
+      told.filter((message) => message.includes("could forge its verification")).length,
+      1,
+      told.join("\n"),
+    );
+    await Deno.remove(options.owners_folder, { recursive: true });
+  },
+);
 
 environmentContract({ ...needsContainers("container"), workspace: "/work", checks }, async () => {
   const clock = new ManualClock();

@@ -170,9 +170,8 @@ runtimeTest(
     const state = async (line: string) => {
       const env = { summary: ["sh", "-c", line] };
       const environment = await factory.open(scenarioWith(env), { seed: 1, signal });
-      const said = await environment.state(signal);
-      await environment.close();
-      return said;
+      const said = await environment.state(signal).finally(() => environment.close());
+      return said.value;
     };
     equal(
       await state("cd /sys/fs/cgroup; chmod 700 .; echo secret > kept; chmod 500 .; cat kept"),
@@ -205,6 +204,7 @@ runtimeTest(
       1,
       told.join("\n"),
     );
+    deepEqual(await containersOf(options.owners_folder), []);
     await Deno.remove(options.owners_folder, { recursive: true });
   },
 );

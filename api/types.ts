@@ -261,21 +261,13 @@ export interface Recipe {
 /** The sources of rewards for attempts, and the tools of attempts. */
 export interface Objective {
   /** The id of a reward in the server's catalogue; nothing else is accepted. */
-  reward?: string | { [name: string]: unknown } | __schema0[];
+  reward?: string | { [name: string]: unknown } | JsonValue[];
   /** The id of a judge in the server's catalogue; nothing else is accepted. */
-  judge?: string | { [name: string]: unknown } | __schema1[];
+  judge?: string | { [name: string]: unknown } | JsonValue[];
   /** The id of an environment in the server's catalogue; nothing else is accepted. */
-  environment?: string | { [name: string]: unknown } | __schema2[];
-  mcp_servers?: Array<string | { [name: string]: unknown } | __schema3[]>;
+  environment?: string | { [name: string]: unknown } | JsonValue[];
+  mcp_servers?: Array<string | { [name: string]: unknown } | JsonValue[]>;
 }
-
-export type __schema0 = string | number | boolean | null | __schema0[] | { [name: string]: __schema0 };
-
-export type __schema1 = string | number | boolean | null | __schema1[] | { [name: string]: __schema1 };
-
-export type __schema2 = string | number | boolean | null | __schema2[] | { [name: string]: __schema2 };
-
-export type __schema3 = string | number | boolean | null | __schema3[] | { [name: string]: __schema3 };
 
 export interface WholeConfiguration {
   /** A complete configuration, as GET /v1/config-schema describes it. */
@@ -1465,7 +1457,7 @@ export interface TokenizeRequest {
   /** Absent: the training default. */
   ctx?: number;
   /** Such as enable_thinking; as in the run. */
-  template_variables?: { [name: string]: __schema0 };
+  template_variables?: { [name: string]: JsonValue };
 }
 
 /** An entry of the server's catalogue; its id is all that a request may say of it. */

@@ -45,19 +45,24 @@ const BUDGET_UNITS: Readonly<Record<string, number>> = {
 /** A part of a memory: all of it, a share, or a number of bytes. */
 export type Budget = "all" | { share: number } | { bytes: number };
 
+const BUDGET_TEXT = /^(\d+(?:\.\d+)?) ?(KiB|MiB|GiB|TiB)$/;
+
 /** Reads `"all"`, a share in (0, 1], a byte count above 1, or text such as `"8GiB"`; null for anything else. */
 export function parseBudget(value: unknown): Budget | null {
   if (value === "all") return "all";
   if (typeof value === "number" && value > 0 && value <= 1) return { share: value };
   if (typeof value === "number" && value > 1 && Number.isSafeInteger(value)) return { bytes: value };
-  const match = typeof value === "string" ? /^(\d+(?:\.\d+)?) ?(KiB|MiB|GiB|TiB)$/.exec(value) : null;
+  const match = typeof value === "string" ? BUDGET_TEXT.exec(value) : null;
   const bytes = match ? Math.floor(Number(match[1]) * BUDGET_UNITS[match[2]!]!) : 0;
   return bytes > 0 ? { bytes } : null;
 }
 
 /** How much of a memory may be used. */
 export const budget = (memory: string) =>
-  z.union([z.string(), z.number()]).refine((value) => parseBudget(value) !== null, {
+  z.union([
+    z.string().meta({ pattern: `^all$|${BUDGET_TEXT.source}` }),
+    z.number().meta({ exclusiveMinimum: 0 }),
+  ]).refine((value) => parseBudget(value) !== null, {
     error: 'must be "all", a share in (0, 1], a byte count above 1, or text such as "8GiB"',
   }).default("all").meta({ description: `How much of the ${memory} runs may use.` });
 

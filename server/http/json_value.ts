@@ -1,4 +1,4 @@
-/** Any JSON value, for answers whose form this program does not know. */
+/** Any JSON value, where this program does not know the form. */
 
 import { z } from "zod";
 

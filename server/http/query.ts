@@ -26,7 +26,7 @@ function finiteNumber(digits: string): number {
 export function listParameter(min: number, max: number) {
   const form = new RegExp(`^[^,]+(,[^,]+){${min - 1},${max - 1}}$`);
   return z.string().regex(form, { error: `must be ${min} to ${max} names with commas between them` })
-    .transform((text) => text.split(",")).pipe(z.array(z.string()).min(min).max(max));
+    .transform((text) => text.split(",")).pipe(z.array(z.string().min(1)).min(min).max(max));
 }
 
 /**

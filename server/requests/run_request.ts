@@ -12,6 +12,7 @@ import { name } from "../../config/sections/fields.ts";
 import { DEGRADATIONS } from "../../config/check/recipe.ts";
 import { algorithmKeys, ALGORITHMS } from "../../config/algorithms.ts";
 import { budget } from "../../config/server/schema.ts";
+import { jsonValue } from "../http/json_value.ts";
 import { oneLine } from "../http/one_line.ts";
 import type { DeclaredProblems } from "../http/problems.ts";
 
@@ -31,7 +32,7 @@ export const runName = oneLine(MAX_NAME_CHARS).meta({ description: "The run's na
  * later with the code that says so.
  */
 const catalogueId = (list: CatalogueList) =>
-  z.union([name(), z.looseObject({}), z.array(z.json())]).meta({
+  z.union([name(), z.looseObject({}), z.array(jsonValue)]).meta({
     description: `The id of ${
       CATALOGUE_TABLES[list].noun
     } in the server's catalogue; nothing else is accepted.`,

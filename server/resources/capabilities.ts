@@ -63,9 +63,9 @@ export const capabilitiesSchema = z.strictObject({
     ),
   ),
   limits: z.strictObject({
-    max_body_bytes: z.int(),
-    max_dataset_bytes: z.int(),
-    max_concurrent_runs: z.int(),
+    max_body_bytes: z.int().gte(0),
+    max_dataset_bytes: z.int().gte(0),
+    max_concurrent_runs: z.int().gte(0),
   }),
 }).meta({ id: "Capabilities", description: "What this server and its machine have." });
 

@@ -36,7 +36,7 @@ const finishReason = z.enum(["stop", "length", "tool_calls"]);
 export const chatCompletionAnswerSchema = z.strictObject({
   id: z.string(),
   object: z.literal("chat.completion"),
-  created: z.int().meta({ description: "Seconds since 1970." }),
+  created: z.int().gte(0).meta({ description: "Seconds since 1970." }),
   model: z.string(),
   choices: z.array(z.strictObject({
     index: count,
@@ -64,7 +64,7 @@ const deltaSchema = z.strictObject({
 export const chatChunkSchema = z.strictObject({
   id: z.string(),
   object: z.literal("chat.completion.chunk"),
-  created: z.int().meta({ description: "Seconds since 1970." }),
+  created: z.int().gte(0).meta({ description: "Seconds since 1970." }),
   model: z.string(),
   choices: z.array(z.strictObject({
     index: count,

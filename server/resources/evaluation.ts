@@ -11,8 +11,8 @@ export const rateSchema = z.strictObject({
   rate: z.number(),
   low: z.number(),
   high: z.number(),
-  n: z.int().meta({ description: "Scenarios." }),
-  attempts: z.int(),
+  n: z.int().gte(0).meta({ description: "Scenarios." }),
+  attempts: z.int().gte(0),
 }).meta({ id: "Rate", description: "A mean over scenarios, with its 95 % interval." });
 
 export const scenarioFailureSchema = z.strictObject({
@@ -22,8 +22,8 @@ export const scenarioFailureSchema = z.strictObject({
 }).meta({ id: "ScenarioFailure", description: "A failure of code that the run does not control." });
 
 export const evaluationResourceSchema = z.strictObject({
-  n: z.int().meta({ description: "Counts the evaluations of the run." }),
-  update: z.int().meta({ description: "The update before it." }),
+  n: z.int().gte(0).meta({ description: "Counts the evaluations of the run." }),
+  update: z.int().gte(0).meta({ description: "The update before it." }),
   time: z.string().meta({ format: "date-time" }),
   pass_rate: rateSchema.nullable().meta({ description: "Null for a loss on held-out rows." }),
   reward_mean: z.number().nullable(),
@@ -31,18 +31,18 @@ export const evaluationResourceSchema = z.strictObject({
   perplexity: z.number().nullable(),
   values: z.record(z.string(), z.number()).meta({ description: "Other measured values, by metric name." }),
   rows: z.strictObject({
-    n: z.int(),
-    truncated: z.int().meta({ description: "Rows that were cut at training.ctx." }),
+    n: z.int().gte(0),
+    truncated: z.int().gte(0).meta({ description: "Rows that were cut at training.ctx." }),
   }).nullable().meta({ description: "Null for scenarios." }),
-  failed: z.record(z.string(), z.int()).meta({
+  failed: z.record(z.string(), z.int().gte(0)).meta({
     description: "Attempts that failed for reasons other than the model's, by reason. They have not passed.",
   }),
   failure: scenarioFailureSchema.nullable().meta({ description: "The first of these." }),
   scenarios: z.array(
     z.strictObject({
       scenario: z.string().meta(TEXTS.data),
-      attempts: z.int(),
-      passes: z.int(),
+      attempts: z.int().gte(0),
+      passes: z.int().gte(0),
       rewards: z.array(z.number().nullable()).meta({ description: "Null: failed, and not graded." }),
       stop_reasons: z.array(z.string()),
     }).meta({ id: "ScenarioOutcome" }),

@@ -79,7 +79,9 @@ export const generationSchema = z.strictObject({
       }),
     ).optional(),
   }).meta(TEXTS.data),
-  token_ids: z.array(z.int()).meta({ description: "The sampled tokens, with the one that ends the turn." }),
+  token_ids: z.array(z.int().gte(0)).meta({
+    description: "The sampled tokens, with the one that ends the turn.",
+  }),
   logprobs: z.array(z.number()).meta({
     description:
       "Of each of these tokens, by the distribution it was sampled from; with temperature 0, by that of temperature 1.",
@@ -87,7 +89,7 @@ export const generationSchema = z.strictObject({
   stop_reason: z.enum(["stop", "length"]).meta({
     description: "stop: the model ended its turn; length: max_new_tokens or training.ctx did.",
   }),
-  usage: z.strictObject({ prompt_tokens: z.int(), completion_tokens: z.int() }),
+  usage: z.strictObject({ prompt_tokens: z.int().gte(0), completion_tokens: z.int().gte(0) }),
 }).meta({ id: "Generation", description: "An assistant turn, with its tokens." });
 
 /** A body of evaluate or generate that its schema has checked. */

@@ -27,7 +27,9 @@ const artifactSchema = z.strictObject({
   }),
   file_name: z.string().meta({ description: "The name under which a download is saved.", ...TEXTS.data }),
   content_type: z.string(),
-  size_bytes: z.int().meta({ description: "The size of a download now; a live run's files still grow." }),
+  size_bytes: z.int().gte(0).meta({
+    description: "The size of a download now; a live run's files still grow.",
+  }),
   modified_at: z.string().meta({ format: "date-time" }),
 }).meta({ id: "Artifact" });
 

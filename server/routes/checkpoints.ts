@@ -20,10 +20,10 @@ import { eventPlaces } from "../store/event_places.ts";
 
 const checkpointSchema = z.strictObject({
   name: z.string(),
-  update: z.int(),
-  step: z.int(),
+  update: z.int().gte(0),
+  step: z.int().gte(0),
   created_at: z.string().meta({ format: "date-time" }),
-  size_bytes: z.int(),
+  size_bytes: z.int().gte(0),
   metrics: z.record(z.string(), z.number()).meta({ description: "Those of its update." }),
   best: z.boolean().meta({ description: "Whether its evaluation is the best of these checkpoints." }),
 }).meta({ id: "Checkpoint" });

@@ -34,16 +34,17 @@ const comparedRun = z.strictObject({
   name: z.string().meta(TEXTS.data),
   algorithm: z.string(),
   state: z.enum(RUN_STATES),
-  evaluation: z.strictObject({ n: z.int(), update: z.int(), metric, value: z.number() }).nullable().meta({
-    description: "The evaluation that is compared; null when the run has no such one.",
-  }),
+  evaluation: z.strictObject({ n: z.int().gte(0), update: z.int().gte(0), metric, value: z.number() })
+    .nullable().meta({
+      description: "The evaluation that is compared; null when the run has no such one.",
+    }),
 }).meta({ id: "ComparedRun" });
 
 const alignedMetric = z.strictObject({
   name: z.string(),
   points: z.array(z.strictObject({
-    first_update: z.int(),
-    last_update: z.int(),
+    first_update: z.int().gte(0),
+    last_update: z.int().gte(0),
     values: z.array(z.number().nullable()).meta({
       description: "The mean over these updates for each run, null without a sample.",
     }),
@@ -57,23 +58,28 @@ const comparison = z.strictObject({
   measured_differently: z.array(z.string()).meta({
     description: "Keys that decide what an evaluation measures, and differ.",
   }),
-  examples: z.strictObject({ common: z.int(), only_before: z.int(), only_after: z.int() }).meta({
+  examples: z.strictObject({
+    common: z.int().gte(0),
+    only_before: z.int().gte(0),
+    only_after: z.int().gte(0),
+  }).meta({
     description: "Scenarios or rows of the two evaluations. Only common ones are compared.",
   }),
   difference: z.strictObject({
     difference: z.number().meta({ description: "after − before, over the common examples." }),
     low: z.number().nullable(),
     high: z.number().nullable(),
-    n: z.int(),
+    n: z.int().gte(0),
   }).nullable().meta({
     description:
       "With its 95 % interval by the paired bootstrap; its ends are null when the examples do not determine it.",
   }),
-  mcnemar: z.strictObject({ gained: z.int(), lost: z.int(), p_value: z.number() }).nullable().meta({
-    description:
-      "McNemar's exact test of the scenarios won and lost, two-sided. With several attempts at each it is the " +
-      "sign test. Null for losses.",
-  }),
+  mcnemar: z.strictObject({ gained: z.int().gte(0), lost: z.int().gte(0), p_value: z.number() }).nullable()
+    .meta({
+      description:
+        "McNemar's exact test of the scenarios won and lost, two-sided. With several attempts at each it is the " +
+        "sign test. Null for losses.",
+    }),
   outcomes: z.array(z.strictObject({
     example: z.string().meta({ description: "The scenario, or the line of the row.", ...TEXTS.data }),
     before: z.number().meta({ description: "The share of passed attempts, or the loss." }),

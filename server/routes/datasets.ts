@@ -2,7 +2,6 @@
 
 import { z } from "zod";
 import type { DataKind } from "../../config/algorithms.ts";
-import { templateVariablesSchema } from "../../config/sections/fields.ts";
 import { LIMITS } from "../../config/sections/limits.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { ServiceError } from "../../core/errors.ts";
@@ -273,7 +272,7 @@ const tokenizeDataset = route({
       [JSON_TYPE]: z.strictObject({
         model: z.string().min(1).meta({ description: "Path of a GGUF file in path_roots." }),
         ctx: ctxSchema.optional().meta({ description: "Absent: the training default." }),
-        template_variables: templateVariablesSchema().default({}).meta({
+        template_variables: z.record(z.string(), jsonValue).default({}).meta({
           description: "Such as enable_thinking; as in the run.",
         }),
       }).meta({ id: "TokenizeRequest" }),

@@ -37,13 +37,15 @@ const getDefaults = route({
         "application/json": z.strictObject({
           config: z.array(defaultSchema),
           recipe: z.strictObject({
-            updates: z.int().meta({ description: `Updates of ${ROLLOUT_ALGORITHMS} without a budget.` }),
+            updates: z.int().gte(0).meta({
+              description: `Updates of ${ROLLOUT_ALGORITHMS} without a budget.`,
+            }),
             checkpoint: z.literal(true).meta({ description: "A recipe always has checkpoints." }),
             observe: z.string().meta({ description: "When a recipe exports trajectories." }),
           }),
           observe_target_updates: z.strictObject({
-            default: z.int(),
-            value: z.int().meta({ description: "Of this server." }),
+            default: z.int().gte(0),
+            value: z.int().gte(0).meta({ description: "Of this server." }),
             rule: z.string(),
           }),
         }).meta({ id: "Defaults", ...TEXTS.data }),

@@ -27,19 +27,19 @@ const MAX_BUCKETS = 1000;
 const MAX_NAMES = 200;
 
 const sampleSchema = z.strictObject({
-  seq: z.int().meta({ description: "The number of the event." }),
+  seq: z.int().gte(0).meta({ description: "The number of the event." }),
   time: z.string().meta({ format: "date-time" }),
-  update: z.int(),
-  step: z.int().meta({ description: "Optimiser steps so far." }),
+  update: z.int().gte(0),
+  step: z.int().gte(0).meta({ description: "Optimiser steps so far." }),
   name: z.string(),
   value: z.number(),
 }).meta({ id: "Sample", description: "A value of a metric." });
 
 const bucketSchema = z.strictObject({
   name: z.string(),
-  first_update: z.int().meta({ description: "The update of its first sample." }),
-  last_update: z.int().meta({ description: "The update of its last sample." }),
-  count: z.int().meta({ description: "The number of samples." }),
+  first_update: z.int().gte(0).meta({ description: "The update of its first sample." }),
+  last_update: z.int().gte(0).meta({ description: "The update of its last sample." }),
+  count: z.int().gte(0).meta({ description: "The number of samples." }),
   min: z.number(),
   mean: z.number(),
   max: z.number(),
@@ -168,10 +168,12 @@ const listMetrics = route({
         "and after a resume the updates that are not yet repeated are missing. Pass next_since as since to continue.",
       content: {
         "application/json": z.union([
-          z.strictObject({ samples: z.array(sampleSchema), next_since: z.int() }).meta({ id: "Samples" }),
+          z.strictObject({ samples: z.array(sampleSchema), next_since: z.int().gte(0) }).meta({
+            id: "Samples",
+          }),
           z.strictObject({
             buckets: z.array(bucketSchema),
-            next_since: z.int().meta({
+            next_since: z.int().gte(0).meta({
               description:
                 "The newest event with metrics when the answer began. The buckets have it and all before it.",
             }),

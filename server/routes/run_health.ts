@@ -22,7 +22,7 @@ const healthSchema = z.strictObject({
       level: z.enum(["ok", "warning", "critical"]),
       value: z.number().meta({ description: "The measure of the rule, after the newest update." }),
       threshold: z.number(),
-      since_update: z.int().nullable().meta({
+      since_update: z.int().gte(0).nullable().meta({
         description:
           "The update since which the rule is broken; null when it holds. Of a long run only the first " +
           `${START_UPDATES} and the last ${NEWEST_UPDATES} updates, and all evaluations, are looked at.`,

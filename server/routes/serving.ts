@@ -33,7 +33,7 @@ const seconds = (time: string) => Math.floor(Date.parse(time) / 1000);
 const modelSchema = z.strictObject({
   id: z.string().meta({ description: "<run id>, <run id>@<checkpoint> or <run id>@base." }),
   object: z.literal("model"),
-  created: z.int().meta({ description: "When the run was created, in seconds since 1970." }),
+  created: z.int().gte(0).meta({ description: "When the run was created, in seconds since 1970." }),
   owned_by: z.literal("svc"),
 }).meta({ id: "ServedModel" });
 

@@ -121,6 +121,17 @@ Deno.test("the codes of problems are those that some route declares, each under 
   }
 });
 
+Deno.test("named schemas have names of their own, and integers their smallest value", () => {
+  const { schemas } = openApiDocument(ROUTES).components as Record<string, Json>;
+  // A schema that contains itself gets a name like this when nobody gives it one.
+  assert.deepEqual(Object.keys(schemas).filter((name) => !/^[A-Z]\w+$/.test(name)), []);
+  const found = [...objectsOf(schemas)].filter(([, { type, minimum }]) =>
+    type === "integer" && !(minimum >= 0)
+  );
+  // The status of a program, which some systems count from below 0.
+  assert.deepEqual(found.map(([place]) => place), ["#/TrajectoryVerification/properties/code/anyOf/0"]);
+});
+
 /** Places of answers that may hold anything, with the reason. */
 const ANY_VALUE: Readonly<Record<string, string>> = {
   "get_config_schema 200{}": "a JSON Schema",

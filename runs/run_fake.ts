@@ -5,7 +5,7 @@ import { environmentGrader } from "../agent/grading/environment_grader.ts";
 import type { Grader } from "../agent/grading/grader.ts";
 import type { Tapes } from "../agent/recording/tape.ts";
 import type { ChatFormat } from "../agent/rollout/chat_format.ts";
-import { testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
+import { inAlphabet, testEnvironments, testScenarios, TextChat } from "../agent/rollout/rollout_fake.ts";
 import type { ResolvedConfig } from "../config/check/derive.ts";
 import { AsyncQueue } from "../core/async_queue.ts";
 import type { Message, ParsedTurn } from "../core/chat.ts";
@@ -31,9 +31,13 @@ import { type AgentHost, createAgentHost, rolloutSettings } from "./session/agen
 import type { Session } from "./session/session.ts";
 import { testConfig } from "./config_testing.ts";
 
-/** Every turn says its entire text and submits; a fifth of the characters end a turn. */
+/** Every turn says its entire text and submits; a fifth of the characters end a turn. Clients ask it anything. */
 class WordChat extends TextChat {
   override readonly stop_tokens = Array.from({ length: 13 }, (_, i) => 51 + i);
+
+  protected override prompt(messages: readonly Message[]): string {
+    return inAlphabet(super.prompt(messages));
+  }
 
   override parseTurn(text: string): ParsedTurn {
     const calls = [

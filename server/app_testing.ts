@@ -10,8 +10,9 @@ import type { Serving } from "../runs/serving/serving.ts";
 import type { FleetChange } from "../runs/fleet/run_lifecycle.ts";
 import type { JobRunner } from "../runs/jobs/job_table.ts";
 import { App, type AppOptions, type RequestContext } from "./app.ts";
-import { memoryMetaSchema, type ProblemDocument, problemSchema } from "./http/problems.ts";
+import { memoryMetaSchema, type ProblemDocument } from "./http/problems.ts";
 import { isProblemType, PROBLEM_TYPES, type ProblemType } from "./http/problem_types.ts";
+import { assertPublished, assertPublishedProblem } from "./published_schema_testing.ts";
 import { PROBLEM_HEADERS } from "./routing/openapi.ts";
 import { type AnswerSpec, type EventSpecs, isApi, type Method, type Route } from "./routing/route.ts";
 import { problemsOf } from "./routing/route_problems.ts";
@@ -33,9 +34,9 @@ function problemTypeOf(document: ProblemDocument, type_base: string): ProblemTyp
 function assertDeclaredProblem(
   route: Route | null,
   document: ProblemDocument,
-  { status, type_base }: { status: number; type_base: string },
+  { status, type_base, routes }: { status: number; type_base: string; routes: readonly Route[] },
 ): void {
-  problemSchema.parse(document);
+  assertPublishedProblem(document, routes);
   const type = problemTypeOf(document, type_base);
   assert.ok(isProblemType(type), `${type} is a type of problem`);
   const { status: expected, title } = PROBLEM_TYPES[type];
@@ -60,8 +61,7 @@ function assertDeclaredAnswer(route: Route, sent: Sent): void {
   assert.ok(schema, `${route.operation} does not declare the type ${type}`);
   if (type === "text/event-stream") return assertDeclaredEvents(route, spec.events, sent.body);
   if (type !== "application/json") return;
-  const { error } = schema.safeParse(sent.json);
-  assert.equal(error, undefined, `${route.operation} answers what its schema does not allow: ${error}`);
+  assertPublished(schema, sent.json, `${route.operation} answers`);
 }
 
 /** The last event of OpenAI's streams; it is no JSON. */
@@ -77,8 +77,7 @@ export function assertDeclaredEvents(
     if (data === DONE) continue;
     const schema = events?.[name];
     assert.ok(schema, `${operation} does not declare the event ${name}`);
-    const { error } = schema.safeParse(JSON.parse(data!));
-    assert.equal(error, undefined, `${operation} sends a ${name} that its schema does not allow: ${error}`);
+    assertPublished(schema, JSON.parse(data!), `${operation} sends as ${name}`);
   }
 }
 
@@ -125,7 +124,7 @@ export function assertDeclared(
     if (isApi(path)) assertDeclaredHeaders(route, sent, type_base);
   } else if (isApi(path)) {
     assert.equal(sent.headers["content-type"], "application/problem+json");
-    assertDeclaredProblem(route, sent.json, { status: sent.status, type_base });
+    assertDeclaredProblem(route, sent.json, { status: sent.status, type_base, routes });
     if (route) assertDeclaredHeaders(route, sent, type_base);
   } else {
     assert.equal(sent.headers["content-type"], "text/plain; charset=utf-8");

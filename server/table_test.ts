@@ -264,7 +264,7 @@ Deno.test("an undeclared answer or problem fails its test", async () => {
     ["/v1/more_headers", /sends headers that it does not declare/],
     ["/v1/reads_header", /reads request headers that its route does not declare/],
     ["/v1/other_event", /does not declare the event gone/],
-    ["/v1/other_data", /sends a state that its schema does not allow/],
+    ["/v1/other_data", /sends as state what its schema does not allow/],
   ];
   for (const [target, message] of cases) await assert.rejects(send(target), { message });
   assert.equal((await send("/v1/declared_event")).status, 200);

@@ -17,14 +17,20 @@ import { rolloutProgress } from "./scheduler.ts";
 const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 {}[]\":,._-+*/=()!?<>#\n'NCT";
 export const END = 63;
 
+const tokenOf = (char: string) => ALPHABET.slice(0, END).indexOf(char);
+
 /** The tokens of a text of the alphabet. */
 export function textTokens(text: string): number[] {
   return Array.from(text, (char) => {
-    const token = ALPHABET.indexOf(char);
-    assert(token >= 0 && token < END, `the test alphabet has no ${JSON.stringify(char)}`);
+    const token = tokenOf(char);
+    assert(token >= 0, `the test alphabet has no ${JSON.stringify(char)}`);
     return token;
   });
 }
+
+/** Any text with `?` for each character that the alphabet lacks. */
+export const inAlphabet = (text: string): string =>
+  Array.from(text, (char) => tokenOf(char) < 0 ? "?" : char).join("");
 
 /** The tokens of a complete turn. */
 export const turnTokens = (text: string): number[] => [...textTokens(text), END];
@@ -41,7 +47,11 @@ export class TextChat implements ChatFormat {
   constructor(readonly restarts = false) {}
 
   promptTokens(messages: readonly Message[]): number[] {
-    return textTokens(messages.map(line).join("") + "a:");
+    return textTokens(this.prompt(messages));
+  }
+
+  protected prompt(messages: readonly Message[]): string {
+    return `${messages.map(line).join("")}a:`;
   }
 
   decode(tokens: readonly number[]): string {

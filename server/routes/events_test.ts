@@ -12,12 +12,19 @@ import { FleetRuns } from "../resources/run_document.ts";
 import { openDatabase } from "../store/database.ts";
 import { FleetEvents, KEPT_EVENTS } from "../store/fleet_events.ts";
 
+/** When a run was created whose events are gone. */
+const LONG_AGO = "2026-01-01T00:00:00.000Z";
+
 /** A server that has told of more runs than it keeps events. */
 function oldServer() {
   const clock = new ManualClock(), database = openDatabase(null, { clock, log: () => {} });
   const events = new FleetEvents(database, clock);
-  // The numbers of what is long gone.
-  database.run("INSERT INTO fleet_events VALUES (?, '', 'created', 'run_1', 'queued')", KEPT_EVENTS + 40);
+  // The number of what is long gone.
+  database.run(
+    "INSERT INTO fleet_events VALUES (?, ?, 'created', 'run_1', 'queued')",
+    KEPT_EVENTS + 40,
+    LONG_AGO,
+  );
   events.add({ kind: "created", run: "run_2", state: "queued" });
   return { ...testApp({ database }), newest: KEPT_EVENTS + 41, close: () => database.close() };
 }

@@ -28,7 +28,6 @@ ctx = 640
 lr = 3e-3
 [observe]
 [agent]
-scenarios_per_update = 2
 max_turns = 3
 max_new_tokens_per_turn = 48
 truncation = "min_reward"
@@ -45,6 +44,7 @@ async function writeVerifiedConfig(root: string): Promise<string> {
     root,
     `scenarios = ${await scenarios("train")}
 updates = 2
+scenarios_per_update = 2
 group_size = 3
 [agent.environment]
 type = "local"
@@ -132,6 +132,7 @@ function writeWorldConfig(root: string, world: string): Promise<string> {
     root,
     `scenarios = ${JSON.stringify(tasks)}
 updates = 1
+scenarios_per_update = 1
 group_size = 3
 ${world}`,
   );

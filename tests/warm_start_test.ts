@@ -51,8 +51,40 @@ const writeRows = (root: string, algorithm: string, { data, updates }: { data: s
 
 const linesOf = async (path: string) => (await Deno.readTextFile(path)).trimEnd().split("\n");
 
+/** Collects from the first scenarios in this process: the rows, and for each the tokens that the policy sampled. */
+async function collectHere(config: string, limit: number): Promise<{ lines: string[]; sampled: number[][] }> {
+  const loaded = await loadRunConfig(config), { signal } = new AbortController();
+  const collector = new TraceCollector({ rows: "traces", keep: 2, min_reward: null, min_gap: 0 });
+  const deaf = { ended: () => {}, warn: () => {}, tell: () => {} };
+  const options = { loaded, api: false, k: 4, limit, signal, ...deaf };
+  const sampled: number[][] = [], lines: string[] = [];
+  for await (const { scenario, group, trainsSampled } of collectInWorkers(options, `file://${CLI}`)) {
+    for (const { member, row } of collector.take(group, scenario).rows) {
+      lines.push(JSON.stringify(row));
+      sampled.push(
+        member.fragments.flatMap(({ tokens, spans }) =>
+          spans.flatMap(({ start, end, origin }) => origin === "model" ? tokens.slice(start, end) : [])
+        ),
+      );
+      assert.ok("messages" in row && trainsSampled!(member, row));
+      const [first, ...messages] = row.messages.toReversed();
+      const changed = { ...row, messages: [...messages.toReversed(), { ...first!, content: "Done. " }] };
+      assert.equal(trainsSampled!(member, changed), false);
+    }
+  }
+  return { lines, sampled };
+}
+
+/** The tokens of each row of a file that sft trains. */
+async function trainedTokens(config: string, path: string): Promise<number[][]> {
+  const { renderer } = await loadModelParts((await loadRunConfig(config)).config.model, {});
+  const read = { renderer, train_on: "assistant" as const, variables: {}, ctx: 640 };
+  const { sequences } = await readSftRows(path, read);
+  return sequences.map(({ tokens, loss_mask }) => [...tokens].filter((_, i) => loss_mask[i] === 1));
+}
+
 gpuTest(
-  "collect, sft on the traces, and agent_grpo from its adapter; pairs train with preference",
+  "collect, sft on exactly the tokens of its traces, and agent_grpo from its adapter; pairs train with preference",
   () =>
     withFolder(async (root) => {
       const agent = await writeAgent(root), traces = `${root}/traces.jsonl`, report = `${root}/report.json`;
@@ -66,11 +98,11 @@ gpuTest(
       assert.deepEqual(reports.map(({ attempts }) => attempts), [4, 4, 4, 4]);
       const rows = await linesOf(traces);
       assert.equal(rows.length, reports.reduce((sum, { kept }) => sum + kept, 0));
-      // The same seed gives the same rows, whatever follows.
-      await collect(2, "--out", `${root}/again.jsonl`);
-      const again = await linesOf(`${root}/again.jsonl`);
-      assert.ok(again.length > 1);
-      assert.deepEqual(again, rows.slice(0, again.length));
+      // The same seed gives the same rows, whatever follows, and sft trains exactly the tokens that were sampled.
+      const { lines, sampled } = await collectHere(agent, 3);
+      assert.ok(lines.length > 2);
+      assert.deepEqual(lines, rows.slice(0, lines.length));
+      assert.deepEqual((await trainedTokens(agent, traces)).slice(0, lines.length), sampled);
 
       const sft = await writeRows(root, "sft", { data: "traces.jsonl", updates: 2 });
       await svc("train", sft);
@@ -89,42 +121,6 @@ gpuTest(
       await svc("train", preference);
       const [end] = ofKind(await Array.fromAsync(readEvents(`${root}/preference/events.jsonl`)), "end");
       assert.equal(end!.state, "completed");
-    }),
-);
-
-gpuTest(
-  "sft on a collected row trains exactly the tokens that the policy sampled",
-  () =>
-    withFolder(async (root) => {
-      const loaded = await loadRunConfig(await writeAgent(root)), path = `${root}/traces.jsonl`;
-      const collector = new TraceCollector({ rows: "traces", keep: 2, min_reward: null, min_gap: 0 });
-      const { signal } = new AbortController();
-      const deaf = { ended: () => {}, warn: () => {}, tell: () => {} };
-      const options = { loaded, api: false, k: 4, limit: 3, signal, ...deaf };
-      const sampled: number[][] = [], lines: string[] = [];
-      for await (const { scenario, group, trainsSampled } of collectInWorkers(options, `file://${CLI}`)) {
-        for (const { member, row } of collector.take(group, scenario).rows) {
-          lines.push(JSON.stringify(row));
-          sampled.push(
-            member.fragments.flatMap(({ tokens, spans }) =>
-              spans.flatMap(({ start, end, origin }) => origin === "model" ? tokens.slice(start, end) : [])
-            ),
-          );
-          assert.ok("messages" in row && trainsSampled!(member, row));
-          const [first, ...messages] = row.messages.toReversed();
-          const changed = { ...row, messages: [...messages.toReversed(), { ...first!, content: "Done. " }] };
-          assert.equal(trainsSampled!(member, changed), false);
-        }
-      }
-      assert.ok(lines.length > 2);
-      await Deno.writeTextFile(path, lines.join("\n"));
-      const { renderer } = await loadModelParts(loaded.config.model, {});
-      const read = { renderer, train_on: "assistant" as const, variables: {}, ctx: 640 };
-      const { sequences } = await readSftRows(path, read);
-      const trained = sequences.map(({ tokens, loss_mask }) =>
-        [...tokens].filter((_, i) => loss_mask[i] === 1)
-      );
-      assert.deepEqual(trained, sampled);
     }),
 );
 

@@ -36,18 +36,15 @@ interface Part {
 const PARTS: readonly Part[] = [
   { name: "gate", prefixes: ["scripts/"], parallel: true, processes: 1 },
   {
+    // Up to the bytes that whole runs train, and the memory that they take.
     name: "kernels and trainer",
     prefixes: [
-      "core/",
-      "data/",
-      "kernels/",
-      "trainer/",
-      "scripts/static_gpu",
-      "tests/golden",
-      "tests/llama_cpp",
+      ...["core/", "data/", "kernels/", "trainer/", "scripts/static_gpu", "tests/golden", "tests/llama_cpp"],
+      ...["kill_resume", "planned_memory", "preference", "warm_start"].map((name) => `tests/${name}_`),
     ],
     separate: true,
     processes: 2,
+    longest: ["tests/kill_resume_", "tests/warm_start_"],
   },
   {
     // Environments, and the runs that train and measure in them, up to `svc`.
@@ -57,10 +54,8 @@ const PARTS: readonly Part[] = [
         "agent_eval",
         "container_run",
         "container_tools",
-        "kill_resume",
+        "judge_run",
         "linked_paths",
-        "planned_memory",
-        "preference",
       ]
         .map((name) => `tests/${name}_`),
     ),
@@ -68,7 +63,7 @@ const PARTS: readonly Part[] = [
     longest: [
       "tests/agent_eval_",
       "tests/container_",
-      "tests/kill_resume_",
+      "tests/judge_run_",
       "agent/environment/container_test.",
     ],
   },
@@ -79,7 +74,7 @@ const PARTS: readonly Part[] = [
       ["datasets", "fleet", "jobs", "models", "serving"].map((floor) => `runs/${floor}/`),
     ),
     processes: 3,
-    longest: ["tests/judge_run_", "tests/replay_", "tests/warm_start_"],
+    longest: ["tests/prism_", "tests/replay_"],
   },
   { name: "interface", prefixes: ["ui/", "tests/interface_", "tests/browser/"], processes: 1 },
 ];

@@ -65,6 +65,7 @@ Deno.test("every room's tests belong to one part", () => {
   assert.equal(partOf("scripts/tidy_test.ts"), "gate");
   assert.equal(partOf("core/ids_test.ts"), "kernels and trainer");
   assert.equal(partOf("tests/golden/logits_test.ts"), "kernels and trainer");
+  assert.equal(partOf("tests/kill_resume_test.ts"), "kernels and trainer");
   assert.equal(partOf("tests/resume_test.ts"), "service");
   assert.equal(partOf("agent/rollout/group_test.ts"), "worlds");
   assert.equal(partOf("runs/process/resume_test.ts"), "worlds");

@@ -58,6 +58,7 @@ export function chatRequest(changes: Partial<ChatRequest> = {}): ChatRequest {
     one_call: false,
     schema: null,
     logprobs: false,
+    stream: false,
     ...changes,
   };
 }

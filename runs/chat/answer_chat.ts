@@ -54,6 +54,9 @@ export interface ChatContext {
   recorder: ChatRecorder | null;
 }
 
+/** The most tokens of a block that a client reads while the next one is sampled. */
+const STREAMED_TOKENS = 4;
+
 /** Tokens of a prompt's end that show whether it opens the thinking. */
 const TAIL_TOKENS = 8;
 
@@ -218,6 +221,7 @@ class Choice {
       max_tokens: Math.min(max_tokens ?? room, room),
       stop_tokens: [...context.model.renderer.tokenizer.end_ids],
       sampling,
+      ...(request.stream ? { block_tokens: STREAMED_TOKENS } : {}),
     };
   }
 

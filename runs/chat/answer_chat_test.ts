@@ -11,12 +11,12 @@ const OPEN = new AbortController().signal;
 
 const TOOL: ToolDefinition = { type: "function", function: { name: "add", parameters: { type: "object" } } };
 
-Deno.test("every block of tokens is an event at once", strict, async () => {
+Deno.test("of a stream every block of at most 4 tokens is an event at once", strict, async () => {
   const tokens: number[] = [];
-  const { context, engine, turn } = await testChat({ script: () => tokens, block_tokens: 4 });
+  const { context, engine, turn } = await testChat({ script: () => tokens, block_tokens: 16 });
   tokens.push(...turn("one two three four five six seven eight nine ten"));
   const counts: number[] = [], texts: string[] = [];
-  for await (const event of answerChat(chatRequest({ logprobs: true }), context, OPEN)) {
+  for await (const event of answerChat(chatRequest({ logprobs: true, stream: true }), context, OPEN)) {
     if (!("delta" in event)) continue;
     const { decode_tokens } = await engine.client.call("counters", null);
     texts.push(event.delta.content);

@@ -27,6 +27,8 @@ export interface ChatRequest {
   schema: string | null;
   /** Whether the events have the tokens. */
   logprobs: boolean;
+  /** Whether the client reads the answer while it is sampled. */
+  stream: boolean;
 }
 
 /** `tool_calls`: a turn that ended by itself and has calls. */

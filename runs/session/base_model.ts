@@ -55,7 +55,15 @@ export function baseModel({ engine, parts, config, files }: BaseModelOptions): B
           max_tokens: null,
           temperature: 0,
         },
-        ...{ top_p: 1, seed: 0, stop: [], one_call: false, schema: JSON.stringify(schema), logprobs: false },
+        ...{
+          top_p: 1,
+          seed: 0,
+          stop: [],
+          one_call: false,
+          schema: JSON.stringify(schema),
+          logprobs: false,
+          stream: false,
+        },
       };
       const context = { engine, model: parts, adapter: null, max_context, at_once: 1, recorder: null };
       const reply = { text: "", is_cut_off: false, tokens: 0 };

@@ -220,5 +220,6 @@ export function chatRequestOf(body: ChatCompletionRequest, random_seed: number):
     one_call: body.parallel_tool_calls === false,
     schema: schemaOf(body),
     logprobs: body.logprobs ?? false,
+    stream: body.stream ?? false,
   };
 }

@@ -40,6 +40,7 @@ const ENGINE_CHECKS: Record<string, (engine: ContractEngine) => Promise<void>> =
   "a cancelled generation ends before its answer": checkCancel,
   "a mask admits its tokens only": checkMask,
   "a temperature that would overflow counts as 0": checkTemperature,
+  "a block has at most the tokens that its request asks for": checkBlocks,
   ...SCHEMA_CHECKS,
   "closed sequences give their pages back": checkPages,
   "what is not possible is refused and the engine goes on": checkRefusals,
@@ -238,6 +239,24 @@ async function checkTemperature(engine: TestedEngine): Promise<void> {
   }
   deepEqual(generated[1], generated[0]);
   deepEqual(generated[2], generated[0]);
+}
+
+async function checkBlocks(engine: TestedEngine): Promise<void> {
+  const prompt = someTokens(6, 5), request = { max_tokens: 11, stop_tokens: [] };
+  const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [3, 4] as const, mask: null };
+  const [one, two] = [await open(engine, prompt), await open(engine, prompt)];
+  const whole = await generate(engine, { sequence: one, max_tokens: 11, sampling });
+  const blocks: number[][] = [];
+  for await (
+    const { tokens } of engine.client.generate({ sequence: two, ...request, sampling, block_tokens: 3 })
+  ) blocks.push(tokens);
+  deepEqual(blocks.map(({ length }) => length), [3, 3, 3, 2]);
+  deepEqual(blocks.flat(), whole.tokens, "its tokens do not depend on that");
+  await rejects(
+    engine.client.call("sequence_generate", { sequence: two, ...request, sampling, block_tokens: 0 }),
+    ServiceError,
+  );
+  await close(engine, one, two);
 }
 
 async function checkPages(engine: TestedEngine): Promise<void> {

@@ -278,17 +278,17 @@ export class ScriptedEngine {
 
   #generate(request: EngineMethods["sequence_generate"]["request"]): null {
     const sequence = this.#sequences.idle(request.sequence);
-    if (request.max_tokens < 1) {
-      throw new ServiceError("config_invalid", `Cannot generate ${request.max_tokens} tokens: at least 1`);
-    }
-    const { sampling, stop_tokens } = request, { vocabulary } = this.#options, grammars = this.#grammars;
-    const mask = sampling.mask && createTokenMask(sampling.mask, { vocabulary, stop_tokens, grammars });
+    const { max_tokens, block_tokens = 1, stop_tokens, sampling } = request;
+    const least = Math.min(max_tokens, block_tokens);
+    if (least < 1) throw new ServiceError("config_invalid", `Cannot generate ${least} tokens: at least 1`);
+    const use = { vocabulary: this.#options.vocabulary, stop_tokens, grammars: this.#grammars };
+    const mask = sampling.mask && createTokenMask(sampling.mask, use);
     const answer = this.#script({
       sequence: request.sequence,
       adapter: sequence.adapter,
       tokens: sequence.tokens,
       turn: sequence.turns++,
-      max_tokens: request.max_tokens,
+      max_tokens,
     });
     sequence.running = {
       request,
@@ -325,11 +325,11 @@ export class ScriptedEngine {
   #block(number: number, sequence: ScriptedSequence): void {
     const generation = sequence.running!;
     if (generation.error) throw generation.error;
-    const { sampling, stop_tokens, max_tokens } = generation.request;
+    const { sampling, stop_tokens, max_tokens, block_tokens = Infinity } = generation.request;
     const adapter = sequence.adapter === null ? null : this.#adapter(sequence.adapter);
     const tokens: number[] = [], logprobs: number[] = [];
     let stop: GenerationStop | null = null;
-    while (stop === null && tokens.length < this.#options.block_tokens) {
+    while (stop === null && tokens.length < Math.min(this.#options.block_tokens, block_tokens)) {
       const allowed = generation.mask?.bits() ?? null;
       const row = this.#model.logprobs(adapter, sequence.tokens.at(-1)!, { ...sampling, allowed });
       assert(generation.left?.length !== 0, `the script of sequence ${number} ends before its stop token`);

@@ -288,7 +288,14 @@ export interface EngineMethods {
   sequence_truncate: { request: { sequence: number; length: number }; answer: null };
   /** The answer comes when the generation is accepted; the tokens follow as {@link TokenBlock} messages. */
   sequence_generate: {
-    request: { sequence: number; max_tokens: number; stop_tokens: number[]; sampling: SamplingRequest };
+    request: {
+      sequence: number;
+      max_tokens: number;
+      stop_tokens: number[];
+      sampling: SamplingRequest;
+      /** The most tokens of a block; absent: as many as suit the device. The tokens do not depend on it. */
+      block_tokens?: number;
+    };
     answer: null;
   };
   /** Ends a running generation at the next block, with stop `cancelled`. */

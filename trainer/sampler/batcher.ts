@@ -103,12 +103,14 @@ export class Batcher {
   /** Starts generating. @throws {ServiceError} When it already generates, or cannot. */
   generate(sequence: Sequence, request: GenerateRequest): void {
     this.#expectIdle(sequence, "generate from");
-    const { stop_tokens, sampling } = request, { id } = sequence;
+    const { block_steps } = this.sampler.options;
+    const { stop_tokens, sampling, block_tokens = block_steps } = request, { id } = sequence;
     const room = this.options.max_context - sequence.tokens.length;
     const refuse = (reason: string) => {
       throw new ServiceError("config_invalid", `Cannot generate from sequence ${id}: ${reason}`);
     };
     if (!(request.max_tokens >= 1)) refuse(`max_tokens is ${request.max_tokens}, below 1`);
+    if (!(block_tokens >= 1)) refuse(`block_tokens is ${block_tokens}, below 1`);
     if (room < 1) refuse(`it has ${sequence.tokens.length} tokens, and the context holds no more`);
     if (stop_tokens.length > MAX_STOP_TOKENS) {
       refuse(`${stop_tokens.length} stop tokens are above ${MAX_STOP_TOKENS}`);
@@ -119,7 +121,7 @@ export class Batcher {
     const { vocabulary } = this.sampler.model.shape, { grammars = null } = this.options;
     const mask = sampling.mask && createTokenMask(sampling.mask, { vocabulary, stop_tokens, grammars });
     this.store.grow(sequence, sequence.tokens.length + remaining);
-    sequence.generation = { remaining, stop_tokens, sampling, mask, is_cancelled: false };
+    sequence.generation = { remaining, block_tokens, stop_tokens, sampling, mask, is_cancelled: false };
   }
 
   /** Ends a generation at the next block; resolves when it has ended. */
@@ -239,7 +241,8 @@ export class Batcher {
     const generations = sequences.map((sequence) => sequence.generation!);
     const is_static = generations.every(({ mask }) => mask === null || mask.is_static);
     const longest = Math.max(...generations.map(({ remaining }) => remaining));
-    const steps = is_static ? Math.min(block_steps, longest) : 1;
+    const most = Math.min(block_steps, ...generations.map(({ block_tokens }) => block_tokens));
+    const steps = is_static ? Math.min(most, longest) : 1;
     const held = sequences.flatMap((sequence) => sequence.copies);
     const rows = sequences.map((sequence) => {
       const from = sequence.hidden!;

@@ -8,6 +8,8 @@ import type { TokenMask } from "./token_mask.ts";
 export interface Generation {
   /** The number of tokens that may still be sampled. */
   remaining: number;
+  /** The most tokens of a block. */
+  block_tokens: number;
   stop_tokens: number[];
   sampling: SamplingRequest;
   mask: TokenMask | null;

@@ -40,11 +40,13 @@ const PARTS: readonly Part[] = [
     name: "kernels and trainer",
     prefixes: [
       ...["core/", "data/", "kernels/", "trainer/", "scripts/static_gpu", "tests/golden", "tests/llama_cpp"],
-      ...["kill_resume", "planned_memory", "preference", "warm_start"].map((name) => `tests/${name}_`),
+      ...["kill_resume", "planned_memory", "preference", "replay", "warm_start"].map((name) =>
+        `tests/${name}_`
+      ),
     ],
     separate: true,
     processes: 2,
-    longest: ["tests/kill_resume_", "tests/warm_start_"],
+    longest: ["tests/kill_resume_", "tests/replay_", "tests/warm_start_"],
   },
   {
     // Environments, and the runs that train and measure in them, up to `svc`.
@@ -74,7 +76,7 @@ const PARTS: readonly Part[] = [
       ["datasets", "fleet", "jobs", "models", "serving"].map((floor) => `runs/${floor}/`),
     ),
     processes: 3,
-    longest: ["tests/prism_", "tests/replay_"],
+    longest: ["tests/prism_"],
   },
   { name: "interface", prefixes: ["ui/", "tests/interface_", "tests/browser/"], processes: 1 },
 ];

@@ -38,14 +38,20 @@ function valueOf(text: string, expression: string): number {
   }, 1);
 }
 
+/** Of a type, which may be an array of arrays. */
+function bytesOf(text: string, type: string): number {
+  const array = /^array<(.+), (.+)>$/.exec(type);
+  return array ? bytesOf(text, array[1]!) * valueOf(text, array[2]!) : BYTES[type]!;
+}
+
 function workgroupBytes(text: string): number {
-  const all = [...text.matchAll(/^var<workgroup> \w+: array<(.+), (.+)>;$/gm)];
+  const all = [...text.matchAll(/^var<workgroup> \w+: (array<.+>);$/gm)];
   assert.equal(
     text.split("var<workgroup>").length - 1,
     all.length,
     "every declaration is an array of its line",
   );
-  return all.reduce((sum, [, type, count]) => sum + BYTES[type!]! * valueOf(text, count!), 0);
+  return all.reduce((sum, [, type]) => sum + bytesOf(text, type!), 0);
 }
 
 function expectWithinLimits(name: string, text: string): void {

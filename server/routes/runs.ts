@@ -44,9 +44,14 @@ const listRuns = route({
       content: {
         "application/json": z.strictObject({ runs: z.array(runCardSchema), next_cursor: nextCursor }),
       },
+      headers: {
+        "Last-Event-ID":
+          "The newest event of /v1/events when the answer began. The runs have it and all before it.",
+      },
     },
   },
   handler({ query: { state, algorithm, name, limit, cursor }, services }) {
+    const headers = { "last-event-id": String(services.fleet_events.last_seq) };
     const runs = fleetOf(services).list().filter(({ record, service }) =>
       (state === undefined || record.state === state) &&
       (algorithm === undefined || record.algorithm === algorithm) &&
@@ -58,8 +63,8 @@ const listRuns = route({
       keyOf: ({ id }) => id,
       falling: true,
     });
-    if (items.length > RUNS_AT_ONCE) return jsonPieces(200, pageTexts(items, next_cursor));
-    return json(200, { runs: items.map(runDocument), next_cursor });
+    if (items.length > RUNS_AT_ONCE) return { ...jsonPieces(200, pageTexts(items, next_cursor)), headers };
+    return { ...json(200, { runs: items.map(runDocument), next_cursor }), headers };
   },
 });
 

@@ -55,6 +55,8 @@ Deno.test("runs are listed newest first, in pages and by filters", strict, () =>
     assert.deepEqual(first.json.runs.map(({ id }: { id: string }) => id), ids.slice(0, 2));
     const second = await send(`/v1/runs?limit=2&cursor=${first.json.next_cursor}`);
     assert.deepEqual([second.json.runs[0].id, second.json.next_cursor], [ids[2], null]);
+    // Each of the runs was created, started, ran and completed.
+    assert.deepEqual([first, second].map(({ headers }) => headers["last-event-id"]), ["12", "12"]);
     assert.equal((await send("/v1/runs?state=running")).json.runs.length, 0);
     assert.equal((await send("/v1/runs?state=completed&algorithm=agent_grpo&name=test")).json.runs.length, 3);
     assert.equal((await send("/v1/runs?name=__proto__")).json.runs.length, 0);

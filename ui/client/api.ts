@@ -37,6 +37,8 @@ export type InputOf<R extends RouteName> = Part<R, "params"> & Partial<Part<R, "
 export interface CallOptions {
   signal?: AbortSignal;
   headers?: Record<string, string>;
+  /** Gets the headers of a good answer. */
+  onHeaders?(headers: Headers): void;
 }
 
 /** The server answered with a problem. */
@@ -110,6 +112,7 @@ export class Api {
       ...(has_body && { body: JSON.stringify(given.body) }),
       ...(given.signal && { signal: given.signal }),
     });
+    given.onHeaders?.(response.headers);
     try {
       const is_json = response.headers.get("content-type")?.startsWith("application/json") ?? false;
       return (is_json ? await response.json() : (await response.body?.cancel(), null)) as AnswerOf<R>;

@@ -1,6 +1,6 @@
 /** All runs: state, progress and the course of the reward or loss. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { isViewed } from "../client/live_run.ts";
@@ -8,6 +8,7 @@ import { MAIN_METRIC } from "../client/main_metric.ts";
 import { RunList } from "../client/run_list.ts";
 import { useFollowed } from "../client/use_followed.ts";
 import { durationText, numberText, timeText } from "../parts/format.ts";
+import { useInView } from "../parts/in_view.ts";
 import { type Column, ListTable } from "../parts/list_table.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
@@ -18,21 +19,24 @@ import { CompareTicked, Tick, type Ticks, useTicked } from "./compare_ticks.tsx"
 /** Points of a line in the list. */
 const SPARKLINE_BUCKETS = 48;
 
-/** The course of a run's main metric; asked again after each update. */
-function useCourse(run: Run): readonly number[] {
+/** The course of a run's main metric: asked for while its row is in view, and again after each update. */
+function useCourse(run: Run, is_in_view: boolean): readonly number[] {
   const { api } = useClient(), [values, setValues] = useState<readonly number[]>([]);
-  const name = MAIN_METRIC[run.algorithm];
+  const name = MAIN_METRIC[run.algorithm], { update } = run.progress, loaded = useRef(-1);
   useEffect(() => {
+    if (!is_in_view || loaded.current === update) return;
     const abort = new AbortController();
     api.call("GET /v1/runs/{id}/metrics", {
       params: { id: run.id },
       query: { names: [name], buckets: SPARKLINE_BUCKETS },
       signal: abort.signal,
     }).then((answer) => {
-      if ("buckets" in answer) setValues(answer.buckets.map(({ mean }) => mean));
+      if (!("buckets" in answer)) return;
+      loaded.current = update;
+      setValues(answer.buckets.map(({ mean }) => mean));
     }, () => {/* the row shows its last value all the same */});
     return () => abort.abort();
-  }, [run.id, run.progress.update]);
+  }, [run.id, update, is_in_view]);
   return values;
 }
 
@@ -52,9 +56,10 @@ function Progress({ run: { progress, state } }: { run: Run }) {
 }
 
 function Row({ run, ticks }: { run: Run; ticks: Ticks | null }) {
-  const course = useCourse(run), name = MAIN_METRIC[run.algorithm], last = run.last_metrics[name];
+  const { ref, is_in_view } = useInView<HTMLTableRowElement>();
+  const course = useCourse(run, is_in_view), name = MAIN_METRIC[run.algorithm], last = run.last_metrics[name];
   return (
-    <tr>
+    <tr ref={ref}>
       {ticks && (
         <td class="tick">
           <Tick run={run} ticks={ticks} />

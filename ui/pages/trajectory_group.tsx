@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import type { TrajectoryGroupSummary, TrajectoryMemberSummary } from "../../api/types.ts";
 import { useCall } from "../client/use_call.ts";
-import { lossesOf, lossOf } from "../parts/attempt.ts";
+import { lossesOf, lossOf, toneOf } from "../parts/attempt.ts";
 import { Conversation } from "../parts/conversation.tsx";
 import { numberText } from "../parts/format.ts";
 import { type KeyBinding, Shortcuts, useKeys } from "../parts/keys.tsx";
@@ -37,8 +37,9 @@ function MemberTabs({ at, members, chosen, beside }: {
             aria-current={member === chosen ? "page" : undefined}
             title={loss ?? undefined}
           >
-            <span class="unseen">attempt</span> {member}{" "}
-            <span class="quiet">
+            attempt {member}{" "}
+            <span class={`member is-${status} ${toneOf(summary)}`}>
+              <span class="unseen">, reward</span>
               {SIGNS[status]}
               {numberText(total_reward)}
             </span>

@@ -2,7 +2,7 @@
 
 import type { TrajectoryGroupSummary, TrajectoryMemberSummary } from "../../api/types.ts";
 import { usePages } from "../client/use_pages.ts";
-import { endingOf, lossesOf, lossOf } from "../parts/attempt.ts";
+import { endingOf, lossesOf, lossOf, toneOf } from "../parts/attempt.ts";
 import { numberText, timeText } from "../parts/format.ts";
 import { type KeyBinding, Shortcuts, useKeys } from "../parts/keys.tsx";
 import { LongTable, ROW_KEYS } from "../parts/long_table.tsx";
@@ -76,9 +76,8 @@ export function TrajectoryUpdates({ id, version }: { id: string; version: number
 /** A member as a link with its reward: its frame says whether it was trained on, its text how it went. */
 function MemberLink({ member, href }: { member: TrajectoryMemberSummary; href: string }) {
   const { total_reward, status } = member, remark = lossOf(member) ?? endingOf(member);
-  const quality = total_reward === null ? "none" : total_reward > 0 ? "good" : "bad";
   return (
-    <a class={`member is-${status} ${quality}`} href={href} title={remark}>
+    <a class={`member is-${status} ${toneOf(member)}`} href={href} title={remark}>
       <span class="unseen">attempt {member.member}, {remark}, reward</span>
       {total_reward === null ? "–" : numberText(total_reward)}
     </a>

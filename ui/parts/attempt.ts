@@ -44,6 +44,11 @@ export function segmentsOf({ timings, turns }: Pick<TrajectoryMember, "timings" 
   return segments.filter(({ ms }) => ms > 0);
 }
 
+/** How an attempt did beside the others of its group: by the sign of the advantage that the run gave it. */
+export function toneOf({ advantage }: Pick<TrajectoryMemberSummary, "advantage">): "good" | "bad" | "none" {
+  return advantage === null || advantage === 0 ? "none" : advantage > 0 ? "good" : "bad";
+}
+
 /** `1.5 = 0.5 + 0 + final 1`: what the total reward is the sum of, or what the steps gave without a final one. */
 export function rewardSum({ step_rewards, terminal_reward, total_reward }: TrajectoryMember): string {
   const steps = step_rewards.map((reward) => numberText(reward)).join(" + ");

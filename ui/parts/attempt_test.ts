@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { TrajectoryMember } from "../../api/types.ts";
-import { breakOf, endingOf, lossesOf, lossOf, rewardSum, segmentsOf } from "./attempt.ts";
+import { breakOf, endingOf, lossesOf, lossOf, rewardSum, segmentsOf, toneOf } from "./attempt.ts";
 
 type Broken = Parameters<typeof breakOf>[0];
 
@@ -75,4 +75,10 @@ Deno.test("members that were not trained on say why, one by one and together", (
   ]);
   assert.equal(lossesOf([late, kept, late, failed]), "2 dropped: timeout · 1 failed: tool failed");
   assert.equal(lossesOf([kept]), "");
+});
+
+Deno.test("the colour of an attempt is the sign of its advantage, and not of its reward", () => {
+  assert.deepEqual([0.7, -1e-9, 0, null].map((advantage) => toneOf({ advantage })), [
+    ...["good", "bad", "none", "none"],
+  ]);
 });

@@ -1,7 +1,7 @@
 /** A conversation with its tool calls, results and rewards. */
 
 import type { TrajectoryCall, TrajectoryMember, TrajectoryMessage, TrajectoryTurn } from "../../api/types.ts";
-import { breakOf, type BreakPlace } from "./attempt.ts";
+import { breakOf, type BreakPlace, toneOf } from "./attempt.ts";
 import { Code } from "./code.tsx";
 import type { Mark } from "./difference.ts";
 import { millisecondsText, numberText } from "./format.ts";
@@ -180,9 +180,7 @@ export function Grading({ member }: { member: TrajectoryMember }) {
     <article class="grading">
       <header>
         <h3>Grade</h3>
-        <span class={terminal_reward !== null && terminal_reward > 0 ? "reward good" : "reward"}>
-          {numberText(terminal_reward)}
-        </span>
+        <span class={`reward ${toneOf(member)}`}>{numberText(terminal_reward)}</span>
       </header>
       {verification && (
         <>

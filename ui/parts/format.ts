@@ -17,6 +17,12 @@ export function numberText(value: number | null | undefined): string {
   return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 }).replace("-", "−");
 }
 
+/** Every digit that a value has. */
+export function exactText(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  return String(value).replace(/^-/, "−");
+}
+
 /** `2 d 3 h`, `1:04:09`, `4:09`, `12 s`. */
 export function durationText(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return "–";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { bytesText, durationText, millisecondsText, numberText } from "./format.ts";
+import { bytesText, durationText, exactText, millisecondsText, numberText } from "./format.ts";
 import { sparklinePath } from "./sparkline.tsx";
 
 Deno.test("sizes, numbers and times are read by people", () => {
@@ -8,6 +8,10 @@ Deno.test("sizes, numbers and times are read by people", () => {
   ]);
   assert.deepEqual([0, -0.123456, 1234.5678, 12345.678, -1e-5, 3e8, null, NaN].map(numberText), [
     ...["0", "−0.1235", "1,235", "12,350", "−1.00e-5", "3.00e+8", "–", "–"],
+  ]);
+  const exact = [-2.384185791015625e-7, Math.exp(-2.384185791015625e-7), -0, 123456.75, null];
+  assert.deepEqual(exact.map(exactText), [
+    ...["−2.384185791015625e-7", "0.9999997615814493", "0", "123456.75", "–"],
   ]);
   assert.deepEqual([0.4, 59.4, 60, 249, 3849, 97_200, null].map(durationText), [
     ...["0 s", "59 s", "1:00", "4:09", "1:04:09", "1 d 3 h", "–"],

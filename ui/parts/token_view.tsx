@@ -7,7 +7,7 @@ import type { TrajectoryMember, TrajectoryToken } from "../../api/types.ts";
 import { usePages } from "../client/use_pages.ts";
 import { place, replacePlace } from "../routes.ts";
 import { Facts } from "./facts.tsx";
-import { numberText } from "./format.ts";
+import { exactText } from "./format.ts";
 import { ProblemBox } from "./problem.tsx";
 import { lineOf, linesOf, shownText, tokenAfterKey } from "./token_lines.ts";
 import { differenceOf, type Layer, layerOf, LAYERS, probabilityOf, type Scale } from "./token_scales.ts";
@@ -31,7 +31,7 @@ const SETTLE_MS = 300;
 
 /** A value of a token, or why there is none. */
 function valueText({ origin }: TrajectoryToken, value: number | null): string {
-  if (value !== null) return numberText(value);
+  if (value !== null) return exactText(value);
   return origin === "model" ? "not recorded" : "–";
 }
 

@@ -7,7 +7,7 @@ import { phaseText } from "./run.tsx";
 import { arrived, barsOf, inOrder, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
 import { eventText, filtered } from "./run_journal.tsx";
 import { passes } from "./runs.tsx";
-import { besideOf } from "./trajectory_places.ts";
+import { besideOf, stepFrom } from "./trajectory_places.ts";
 import { percentText } from "./trajectory_scenarios.tsx";
 
 Deno.test("metrics are shown by section, what people look at first before the rest, without those in bands", () => {
@@ -136,6 +136,14 @@ Deno.test("what stands beside an attempt is in its group, or in that of another 
   assert.deepEqual(besideOf(at, "3"), { ...at, member: 3 });
   assert.deepEqual(besideOf(at, "4-0-3"), { id: "run_1", update: "4", group: "0", member: 3 });
   for (const text of [null, "", "x", "4-3", "-1", "1-2-3-4", "1e3"]) assert.equal(besideOf(at, text), null);
+});
+
+Deno.test("steps from update to update end at the first and the newest one", () => {
+  assert.deepEqual([stepFrom(2, 1, 3), stepFrom(3, 1, 3), stepFrom(3, -1, 3), stepFrom(1, -1, 3)], [
+    ...[3, null, 2, null],
+  ]);
+  // The newest one is not known yet.
+  assert.deepEqual([stepFrom(2, 1, undefined), stepFrom(2, -1, undefined)], [null, 1]);
 });
 
 Deno.test("rates are percentages with one digit", () => {

@@ -23,3 +23,9 @@ export function besideOf(at: GroupPlace, text: string | null): MemberPlace | nul
   if (member === "") return null;
   return { ...at, ...(elsewhere !== undefined && { update, group }), member: Number(member) };
 }
+
+/** The update that is so many steps away; null before the first one and after the newest. */
+export function stepFrom(update: number, by: number, newest: number | undefined): number | null {
+  const next = update + by;
+  return next >= 1 && next <= (newest ?? update) ? next : null;
+}

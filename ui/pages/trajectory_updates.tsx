@@ -1,12 +1,14 @@
 /** The updates of a run whose trajectories were kept, and the groups of one. */
 
 import type { TrajectoryGroupSummary, TrajectoryMemberSummary } from "../../api/types.ts";
+import { useCall } from "../client/use_call.ts";
 import { usePages } from "../client/use_pages.ts";
 import { endingOf, lossesOf, lossOf, toneOf } from "../parts/attempt.ts";
 import { numberText, timeText } from "../parts/format.ts";
 import { type KeyBinding, Shortcuts, useKeys } from "../parts/keys.tsx";
 import { LongTable, ROW_KEYS } from "../parts/long_table.tsx";
 import { hrefOf } from "../routes.ts";
+import { stepFrom } from "./trajectory_places.ts";
 
 /** Heights of rows in pixels. */
 const UPDATE_ROW = 40, GROUP_ROW = 60;
@@ -95,8 +97,13 @@ export function TrajectoryGroups({ id, update }: { id: string; update: string })
   const list = usePages("GET /v1/runs/{id}/trajectories/updates/{update}", { params: { id, update } }, {
     itemsOf: ({ groups }) => groups,
   });
-  const step = (by: number) => () =>
-    location.assign(hrefOf(["runs", id, "trajectories", Math.max(1, Number(update) + by)]));
+  const newest = useCall("GET /v1/runs/{id}/trajectories", { params: { id }, query: { limit: 1 } }, {
+    version: update,
+  }).value?.updates[0]?.update;
+  const step = (by: number) => {
+    const next = stepFrom(Number(update), by, newest);
+    return next === null ? undefined : () => location.assign(hrefOf(["runs", id, "trajectories", next]));
+  };
   const keys: KeyBinding[] = [
     ...ROW_KEYS,
     { keys: ["n", "ArrowRight"], what: "next update", action: step(1) },

@@ -15,6 +15,28 @@ export function shownText(text: string): string {
   );
 }
 
+/** The token that is shown first: the one that an address names, else the first one of the model, else the first one. */
+export function firstShown(wanted: string | null, turns: readonly { start: number | null }[]): number {
+  if (wanted !== null && /^\d{1,15}$/.test(wanted)) return Number(wanted);
+  return turns.find(({ start }) => start !== null)?.start ?? 0;
+}
+
+/**
+ * How far a box is scrolled so that it shows a line: as little as possible by a line, else to the line, with the one
+ * before it.
+ *
+ * @param at The top of the line. All lengths are in pixels.
+ */
+export function scrollFor(
+  at: number,
+  { top, height, line }: { top: number; height: number; line: number },
+): number {
+  const bottom = top + height - 2 * line;
+  if (at >= top && at <= bottom) return top;
+  if (at < top) return at >= top - line ? at : Math.max(0, at - line);
+  return at <= bottom + line ? at + 2 * line - height : at - line;
+}
+
 /** Columns of a fixed-width font that a text takes. */
 export function columnsOf(text: string): number {
   let columns = 0;

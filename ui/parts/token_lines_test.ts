@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { columnsOf, lineOf, linesOf, shownText, tokenAfterKey } from "./token_lines.ts";
+import {
+  columnsOf,
+  firstShown,
+  lineOf,
+  linesOf,
+  scrollFor,
+  shownText,
+  tokenAfterKey,
+} from "./token_lines.ts";
 
 Deno.test("tokens fill lines of a width, and a line ends with a line end", () => {
   // Each token takes its characters and one column of space.
@@ -40,4 +48,17 @@ Deno.test("keys move by token, by line, by page and to both ends", () => {
   ];
   for (const [key, from, to] of moves) assert.equal(tokenAfterKey(key, from, at), to, `${key} from ${from}`);
   assert.equal(tokenAfterKey("a", 0, at), null);
+});
+
+Deno.test("the tokens open where the address says, else where the model begins", () => {
+  const turns = [{ start: null }, { start: 333 }, { start: 360 }];
+  assert.deepEqual(["12", "0", null, "", "-1", "x", "1e3"].map((wanted) => firstShown(wanted, turns)), [
+    ...[12, 0, 333, 333, 333, 333, 333],
+  ]);
+  assert.equal(firstShown(null, []), 0);
+});
+
+Deno.test("a line beside the view scrolls by itself, one far away comes to the top with the one before it", () => {
+  const of = (at: number) => scrollFor(at, { top: 100, height: 100, line: 10 });
+  assert.deepEqual([100, 180, 90, 190, 191, 500, 80, 5].map(of), [100, 100, 90, 110, 181, 490, 70, 0]);
 });

@@ -9,7 +9,7 @@ import { place, replacePlace } from "../routes.ts";
 import { Facts } from "./facts.tsx";
 import { exactText } from "./format.ts";
 import { ProblemBox } from "./problem.tsx";
-import { lineOf, linesOf, shownText, tokenAfterKey } from "./token_lines.ts";
+import { firstShown, lineOf, linesOf, scrollFor, shownText, tokenAfterKey } from "./token_lines.ts";
 import { differenceOf, type Layer, layerOf, LAYERS, probabilityOf, type Scale } from "./token_scales.ts";
 import { windowOf } from "./window.ts";
 
@@ -83,6 +83,22 @@ function LayerChoice({ layer }: { layer: Layer }) {
         </label>
       ))}
     </fieldset>
+  );
+}
+
+/** Leads to the first token of each turn. */
+function TurnChoice({ turns, onChoose }: {
+  turns: TrajectoryMember["turns"];
+  onChoose(token: number): void;
+}) {
+  return (
+    <div class="turn-choice" role="group" aria-label="go to a turn">
+      {turns.map(({ turn, start }) =>
+        start !== null && (
+          <button key={turn} type="button" onClick={() => onChoose(start)}>turn {turn + 1}</button>
+        )
+      )}
+    </div>
   );
 }
 
@@ -169,10 +185,7 @@ function Lines({ tokens, scale, active, shown, onChoose }: Shown & {
   useEffect(() => {
     if (!is_there) return;
     const at = line * LINE_HEIGHT, element = box.current!;
-    if (at < element.scrollTop) element.scrollTop = at;
-    else if (at + 2 * LINE_HEIGHT > element.scrollTop + height) {
-      element.scrollTop = at + 2 * LINE_HEIGHT - height;
-    }
+    element.scrollTop = scrollFor(at, { top: element.scrollTop, height, line: LINE_HEIGHT });
   }, [line, is_there, height]);
   const tokenAt = ({ target }: Event) => {
     const index = (target as HTMLElement).dataset.token;
@@ -227,10 +240,8 @@ export function TokenView(
     itemsOf: (answer) => answer.tokens,
     least: member.tokens,
   });
-  const { query } = place.value,
-    layer = layerOf(query.get("layer")),
-    wanted = Number(query.get("token") ?? 0);
-  const [active, setActive] = useState(Number.isSafeInteger(wanted) && wanted >= 0 ? wanted : 0);
+  const { query } = place.value, layer = layerOf(query.get("layer"));
+  const wanted = firstShown(query.get("token"), member.turns), [active, setActive] = useState(wanted);
   const shown = useSignal(active), scale = useMemo(() => LAYERS[layer].scaleFor(tokens), [layer, tokens]);
   const choose = (token: number) => {
     setActive(token);
@@ -244,10 +255,12 @@ export function TokenView(
     }, SETTLE_MS);
     return () => clearTimeout(timer);
   }, [active]);
-  const turns = member.turns.filter(({ start }) => start !== null);
   return (
     <section class="token-view" aria-label={`tokens of attempt ${member.member}`}>
-      <LayerChoice layer={layer} />
+      <div class="token-bar">
+        <LayerChoice layer={layer} />
+        <TurnChoice turns={member.turns} onChoose={choose} />
+      </div>
       <Legend scale={scale} />
       <Readout tokens={tokens} shown={shown} />
       <Lines tokens={tokens} scale={scale} active={active} shown={shown} onChoose={choose} />
@@ -257,16 +270,6 @@ export function TokenView(
           : `${tokens.length.toLocaleString("en")} of ${
             member.tokens.toLocaleString("en")
           } tokens are loaded …`}
-        {turns.map(({ turn, start }) => (
-          <button
-            key={turn}
-            type="button"
-            class="plain"
-            onClick={() => choose(start!)}
-          >
-            turn {turn + 1}
-          </button>
-        ))}
       </p>
       {error !== null && <ProblemBox error={error} onRetry={() => more(member.tokens)} />}
     </section>

@@ -65,25 +65,25 @@ function Row({ run, ticks }: { run: Run; ticks: Ticks | null }) {
           <Tick run={run} ticks={ticks} />
         </td>
       )}
-      <th scope="row">
+      <th scope="row" class="name">
         <a href={hrefOf(["runs", run.id])}>{run.name}</a>
         {run.tags.map((tag) => <span key={tag} class="tag">{tag}</span>)}
       </th>
-      <td>
+      <td class="state">
         <StateBadge state={run.state} />
         {run.state === "failed" && run.error && <div class="quiet">{run.error.reason}</div>}
       </td>
-      <td>{run.algorithm}</td>
-      <td>
+      <td class="algorithm">{run.algorithm}</td>
+      <td class="course-progress">
         <Progress run={run} />
       </td>
-      <td class="number">
+      <td class="number value">
         {numberText(last)} <span class="quiet">{name}</span>
       </td>
-      <td>
+      <td class="course">
         <Sparkline values={course} label={`${name} over the updates, last ${numberText(last)}`} />
       </td>
-      <td>
+      <td class="created">
         <time dateTime={run.created_at}>{timeText(run.created_at)}</time>
       </td>
     </tr>
@@ -185,7 +185,7 @@ export function RunsPage() {
         : shown.length === 0
         ? <Empty is_filtered={runs.length > 0} />
         : (
-          <ListTable columns={can_compare ? [TICKS, ...COLUMNS] : COLUMNS}>
+          <ListTable kind="runs-table" columns={can_compare ? [TICKS, ...COLUMNS] : COLUMNS}>
             {shown.map((run) => <Row key={run.id} run={run} ticks={can_compare ? ticks : null} />)}
           </ListTable>
         )}

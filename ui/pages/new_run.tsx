@@ -19,9 +19,10 @@ import { type Levers, type PlacedProblem, PlanPanel } from "./new_run/plan_panel
 import { RecipeForm } from "./new_run/recipe_form.tsx";
 import {
   BLANK,
+  copyOf,
   forgetRun,
+  isBegun,
   isUntouched,
-  likeRun,
   type NewRun,
   savedRun,
   saveRun,
@@ -31,21 +32,23 @@ import { type Server, useServer } from "./new_run/server.ts";
 
 /** What is written when the page opens: another run's configuration, or what was written before, or nothing yet. */
 function openedRun({ offers, from }: Server): NewRun {
-  if (from) return likeRun(from);
   const { query } = place.value, asked = query.get("mode"), mode = asked === "toml" ? "toml" : "recipe";
-  const saved = savedRun(sessionStorage),
-    dataset = offers.datasets.find(({ id }) => id === query.get("data"));
+  const recipe = algorithmFor(offers) ?? BLANK.draft.recipe;
+  const fresh = { ...BLANK, mode, draft: prefilled({ ...BLANK.draft, recipe }, offers) } as const;
+  const saved = savedRun(sessionStorage);
+  if (from) return copyOf(from, { saved, fresh });
+  const dataset = offers.datasets.find(({ id }) => id === query.get("data"));
   if (dataset) {
     const before = saved ?? BLANK;
     return { ...before, mode: "recipe", draft: draftWith(before.draft, dataset, offers) };
   }
   if (saved) return asked === null ? saved : { ...saved, mode };
-  const recipe = algorithmFor(offers) ?? BLANK.draft.recipe;
-  return { ...BLANK, mode, draft: prefilled({ ...BLANK.draft, recipe }, offers) };
+  return fresh;
 }
 
 export function NewRunPage() {
-  const server = useServer(place.value.query.get("from"));
+  const from = place.value.query.get("from");
+  const server = useServer(from !== null && isBegun(from, savedRun(sessionStorage)) ? null : from);
   if (server.error !== null) return <ProblemBox error={server.error} onRetry={server.retry} />;
   if (server.value) return <NewRunForm server={server.value} />;
   return (
@@ -175,9 +178,9 @@ function useMode(
   [run, setRun]: [NewRun, (run: NewRun) => void],
   { planned, plan, keys }: { planned: Planned; plan: Plan | null; keys: Form["keys"] },
 ) {
-  const [is_carried, setCarried] = useState(false), { mode } = run;
+  const [is_carried, setCarried] = useState(false), { mode, from } = run;
   useEffect(() => saveRun(sessionStorage, run), [run]);
-  useEffect(() => replacePlace(["new"], { mode: mode === "toml" ? mode : null }), [mode]);
+  useEffect(() => replacePlace(["new"], { from, mode: mode === "toml" ? mode : null }), [from, mode]);
   useEffect(() => {
     // The newest plan of the recipe may be on its way.
     if (!is_carried || planned.awaited === "plan") return;
@@ -222,6 +225,11 @@ function NewRunForm({ server }: { server: Server }) {
     <>
       <header class="page-head">
         <h1>New run</h1>
+        {run.before && (
+          <button type="button" onClick={() => (setRun(run.before!), setReplaced(replaced + 1))}>
+            Back to your draft
+          </button>
+        )}
         <ModeSwitch mode={mode} is_busy={is_carried} onChange={changeMode} />
       </header>
       <div class="new-run">

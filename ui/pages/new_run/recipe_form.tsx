@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Dataset, ModelFile } from "../../../api/types.ts";
 import { useClient } from "../../client/context.ts";
-import { bytesText } from "../../parts/format.ts";
+import { bytesText, countText } from "../../parts/format.ts";
 import { type Algorithm, ALGORITHMS, type Budget, hasKey } from "./algorithms.ts";
 import { DataStep } from "./data_step.tsx";
 import type { Draft } from "./draft.ts";
@@ -27,14 +27,12 @@ function Step({ title, children }: { title: string; children: ComponentChildren 
   );
 }
 
-const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-
 function aboutModel(
   { architecture, parameters, size_bytes, context_length, tool_call_format }: ModelFile,
 ): string {
   const facts = [
     architecture,
-    parameters !== null && `${COMPACT.format(parameters)} parameters`,
+    parameters !== null && `${countText(parameters)} parameters`,
     bytesText(size_bytes),
     context_length !== null && `context ${context_length.toLocaleString("en")}`,
     tool_call_format !== null && `tool calls ${tool_call_format}`,

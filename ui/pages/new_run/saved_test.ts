@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import type { Plan, Run } from "../../../api/types.ts";
-import { BLANK, forgetRun, isUntouched, likeRun, savedRun, saveRun, withRecipe } from "./saved.ts";
+import {
+  BLANK,
+  copyOf,
+  forgetRun,
+  isBegun,
+  isUntouched,
+  likeRun,
+  savedRun,
+  saveRun,
+  withRecipe,
+} from "./saved.ts";
 import { tomlOf } from "./toml_text.ts";
 
 /** A store of one value; a full one takes none. */
@@ -84,10 +94,39 @@ Deno.test("a text is replaced by the recipe until somebody writes in it", () => 
 });
 
 Deno.test("a run that a recipe cannot say opens as a text", () => {
-  const run = { algorithm: "sft" as const, config: PLAN.config, plan: PLAN } satisfies Partial<Run>;
+  const run = { id: "run_1", algorithm: "sft" as const, config: PLAN.config, plan: PLAN } satisfies Partial<
+    Run
+  >;
   const { mode, text, carried } = likeRun(run);
   assert.deepEqual([mode, text], ["toml", carried]);
   assert.match(text, /# micro_batch_tokens = 512/);
   const { agent: _, ...config } = PLAN.config;
   assert.equal(likeRun({ ...run, config }).mode, "recipe");
+});
+
+const RUN = { id: "run_1", algorithm: "sft" as const, config: PLAN.config, plan: PLAN } satisfies Partial<
+  Run
+>;
+
+Deno.test("a copy of a run keeps what was written, which is there again when the copy is started", () => {
+  const store = storeOf(), fresh = BLANK, written = { ...BLANK, draft: { ...BLANK.draft, name: "mine" } };
+  saveRun(store, written);
+  const copy = copyOf(RUN, { saved: savedRun(store), fresh });
+  assert.deepEqual([copy.from, copy.before], ["run_1", written]);
+  saveRun(store, copy);
+  forgetRun(store);
+  assert.deepEqual(savedRun(store), written);
+  // A text counts as written too.
+  const text = { ...BLANK, mode: "toml" as const, text: "x = 1" };
+  assert.deepEqual(copyOf(RUN, { saved: text, fresh }).before, text);
+});
+
+Deno.test("a copy that was begun is there after a reload, and what nobody wrote is not kept", () => {
+  const copy = copyOf(RUN, { saved: null, fresh: BLANK });
+  assert.deepEqual([isBegun(RUN.id, copy), isBegun("run_2", copy), isBegun(RUN.id, BLANK)], [
+    true,
+    false,
+    false,
+  ]);
+  assert.equal(copyOf(RUN, { saved: BLANK, fresh: BLANK }).before, null);
 });

@@ -173,7 +173,6 @@ async function leaves({ page, world }: Visit): Promise<void> {
 async function looksInViewMode({ page, world, fork }: Visit): Promise<void> {
   await using view = await ViewServer.start(join(world.folder, "data", "runs", fork.id, "trajectories"));
   await page.goto(view.url);
-  await page.getByRole("rowheader").getByRole("link").click();
   await chartWith(page, "reward/mean", { values: FORKED_UPDATES }).waitFor();
   assert.equal(await page.getByRole("button", { name: "Pause" }).count(), 0);
   await openView(page, "Trajectories");

@@ -40,7 +40,6 @@ export const PAGES: readonly ShownPage[] = [
     name: "runs",
     address: () => "#/runs",
     complete: (page) => page.getByRole("row", { name: /agent_grpo/ }).first(),
-    in_view_mode: true,
   },
   {
     name: "run",

@@ -62,6 +62,51 @@ browserTest("a dataset's page leads to a new run with it", async (page) => {
   assert.equal(await page.getByLabel("Scenarios: a dataset").inputValue(), subjects.dataset);
 });
 
+browserTest("a copy of a run leaves the draft that was written as it was", async (page) => {
+  const { world, trained: { id } } = await made.get(), name = page.getByLabel("Name of the run");
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/new`);
+  await name.fill("my own");
+  await page.goto(`${world.url}/#/runs/${id}`);
+  await page.getByRole("link", { name: "Start another like this" }).click();
+  await page.getByRole("button", { name: "Back to your draft" }).waitFor();
+  assert.match(page.url(), new RegExp(`#/new\\?from=${id}`));
+  assert.notEqual(await name.inputValue(), "my own");
+  await page.reload();
+  await page.getByRole("button", { name: "Back to your draft" }).click();
+  assert.equal(await name.inputValue(), "my own");
+});
+
+browserTest("a run that is not there leads back to those that are", async (page) => {
+  const { world } = await made.get();
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/run_none`);
+  const told = page.getByRole("alert");
+  assert.doesNotMatch(await told.innerText(), /path|GET|Try again/);
+  await told.getByRole("link", { name: "All runs" }).click();
+  await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
+});
+
+const NARROW = { width: 390, height: 844 };
+
+browserTest("a narrow window has every page and the progress of each run in sight", async (page) => {
+  const { world } = await made.get();
+  await logIn(page, world);
+  const links = page.getByRole("navigation", { name: "pages" }).getByRole("link");
+  const seen = [
+    ...await links.all(),
+    page.getByRole("button", { name: "Log out" }),
+    page.getByRole("progressbar").first(),
+    page.getByRole("img", { name: /^reward\/mean over the updates/ }).first(),
+  ];
+  assert.ok(await links.count() > 6);
+  for (const each of seen) {
+    const { x, width } = (await each.boundingBox())!;
+    assert.ok(x >= 0 && x + width <= NARROW.width, await each.innerHTML());
+  }
+  assert.ok(await page.evaluate<number>("document.documentElement.scrollWidth") <= NARROW.width);
+}, { viewport: NARROW });
+
 browserTest("what belongs to another address is gone while the page's own is awaited", async (page) => {
   const { world, trained: { id } } = await made.get();
   await logIn(page, world);

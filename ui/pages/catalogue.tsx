@@ -5,7 +5,7 @@ import type { Environment, Judge, McpServer, ModelFile, Reward } from "../../api
 import { allPages, type Api } from "../client/api.ts";
 import { useLoad } from "../client/use_call.ts";
 import { CopyButton } from "../parts/copy_button.tsx";
-import { bytesText, numberText } from "../parts/format.ts";
+import { bytesText, countText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
 import { fileName, useModelFiles } from "../parts/model_choice.tsx";
 import { NAMED_IN } from "./catalogue.ts";
@@ -125,10 +125,10 @@ function modelText(
 ): string {
   const parts = [
     architecture,
-    parameters !== null && `${numberText(parameters)} parameters`,
+    parameters !== null && `${countText(parameters)} parameters`,
     bytesText(size_bytes),
     tensor_types.join(" "),
-    context_length !== null && `context ${numberText(context_length)}`,
+    context_length !== null && `context ${context_length.toLocaleString("en")}`,
   ];
   return parts.filter(Boolean).join(" · ");
 }

@@ -55,16 +55,14 @@ function Progress({ run: { progress, state } }: { run: Run }) {
   );
 }
 
-function Row({ run, ticks }: { run: Run; ticks: Ticks | null }) {
+function Row({ run, ticks }: { run: Run; ticks: Ticks }) {
   const { ref, is_in_view } = useInView<HTMLTableRowElement>();
   const course = useCourse(run, is_in_view), name = MAIN_METRIC[run.algorithm], last = run.last_metrics[name];
   return (
     <tr ref={ref}>
-      {ticks && (
-        <td class="tick">
-          <Tick run={run} ticks={ticks} />
-        </td>
-      )}
+      <td class="tick">
+        <Tick run={run} ticks={ticks} />
+      </td>
       <th scope="row" class="name">
         <a href={hrefOf(["runs", run.id])}>{run.name}</a>
         {run.tags.map((tag) => <span key={tag} class="tag">{tag}</span>)}
@@ -153,9 +151,8 @@ function Empty({ is_filtered }: { is_filtered: boolean }) {
   );
 }
 
-const TICKS: Column = { name: "ticks", heading: <span class="unseen">Ticked</span> };
-
 const COLUMNS: readonly Column[] = [
+  { name: "ticks", heading: <span class="unseen">Ticked</span> },
   "Run",
   "State",
   "Algorithm",
@@ -168,16 +165,21 @@ const COLUMNS: readonly Column[] = [
 export function RunsPage() {
   const list = useFollowed((api) => new RunList(api));
   const runs = list.runs.value, error = list.error.value, { query } = place.value;
-  const ticks = useTicked(runs), can_compare = runs?.some((run) => !isViewed(run)) ?? false;
+  const ticks = useTicked(runs), viewed = runs?.find(isViewed);
+  // View mode has one run, which needs no list.
+  useEffect(() => {
+    if (viewed) replacePlace(["runs", viewed.id], {});
+  }, [viewed]);
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
+  if (viewed) return <p class="loading">Loading the run …</p>;
   const shown = runs?.filter((run) => passes(run, query)) ?? [];
   return (
     <>
       <header class="page-head">
         <h1>Runs</h1>
         {!list.is_live.value && <p class="quiet" role="status">The server is away; trying again …</p>}
-        {can_compare && <CompareTicked ticks={ticks} />}
-        {!runs?.some(isViewed) && <a class="button primary" href={hrefOf(["new"])}>New run</a>}
+        {runs !== null && runs.length > 0 && <CompareTicked ticks={ticks} />}
+        <a class="button primary" href={hrefOf(["new"])}>New run</a>
       </header>
       <Filters />
       {runs === null
@@ -185,8 +187,8 @@ export function RunsPage() {
         : shown.length === 0
         ? <Empty is_filtered={runs.length > 0} />
         : (
-          <ListTable kind="runs-table" columns={can_compare ? [TICKS, ...COLUMNS] : COLUMNS}>
-            {shown.map((run) => <Row key={run.id} run={run} ticks={can_compare ? ticks : null} />)}
+          <ListTable kind="runs-table" columns={COLUMNS}>
+            {shown.map((run) => <Row key={run.id} run={run} ticks={ticks} />)}
           </ListTable>
         )}
     </>

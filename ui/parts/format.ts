@@ -17,6 +17,13 @@ export function numberText(value: number | null | undefined): string {
   return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 }).replace("-", "−");
 }
 
+const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+/** `3.41M`. */
+export function countText(count: number): string {
+  return COMPACT.format(count);
+}
+
 /** Every digit that a value has. */
 export function exactText(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";

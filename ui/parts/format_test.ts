@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { bytesText, durationText, exactText, millisecondsText, numberText } from "./format.ts";
+import { bytesText, countText, durationText, exactText, millisecondsText, numberText } from "./format.ts";
 import { sparklinePath } from "./sparkline.tsx";
 
 Deno.test("sizes, numbers and times are read by people", () => {
@@ -9,6 +9,7 @@ Deno.test("sizes, numbers and times are read by people", () => {
   assert.deepEqual([0, -0.123456, 1234.5678, 12345.678, -1e-5, 3e8, null, NaN].map(numberText), [
     ...["0", "−0.1235", "1,235", "12,350", "−1.00e-5", "3.00e+8", "–", "–"],
   ]);
+  assert.deepEqual([999, 3_412_000, 7_612_345_678].map(countText), ["999", "3.41M", "7.61B"]);
   const exact = [-2.384185791015625e-7, Math.exp(-2.384185791015625e-7), -0, 123456.75, null];
   assert.deepEqual(exact.map(exactText), [
     ...["−2.384185791015625e-7", "0.9999997615814493", "0", "123456.75", "–"],

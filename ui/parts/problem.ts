@@ -30,8 +30,8 @@ export interface WayBack {
 /** The pages above that of an address, the nearest first. */
 export function waysBack([first, id, view, part]: readonly string[]): WayBack[] {
   if (first === "datasets" && id !== undefined) return [{ href: hrefOf([first]), label: "All datasets" }];
-  if (first !== "runs" || id === undefined) return [];
-  const ways = [{ href: hrefOf([first]), label: "All runs" }];
+  const ways = [{ href: hrefOf(["runs"]), label: "All runs" }];
+  if (first !== "runs" || id === undefined) return ways;
   if (view !== undefined) ways.unshift({ href: hrefOf([first, id]), label: "The run" });
   if (view === "trajectories" && part !== undefined) {
     ways.unshift({ href: hrefOf([first, id, view]), label: "All updates" });

@@ -33,5 +33,5 @@ Deno.test("a page leads back to those above it", () => {
     ...["All updates #/runs/a%20b/trajectories", "The run #/runs/a%20b", "All runs #/runs"],
   ]);
   assert.deepEqual(of("runs/a/trajectories"), ["The run #/runs/a", "All runs #/runs"]);
-  assert.deepEqual([of("datasets/a"), of("runs"), of("device")], [["All datasets #/datasets"], [], []]);
+  assert.deepEqual([of("datasets/a"), of("new")], [["All datasets #/datasets"], ["All runs #/runs"]]);
 });

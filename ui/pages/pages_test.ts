@@ -6,7 +6,7 @@ import { leavesOf } from "./config_leaves.ts";
 import { phaseText } from "./run.tsx";
 import { arrived, barsOf, inOrder, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
 import { eventText, filtered } from "./run_journal.tsx";
-import { passes } from "./runs.tsx";
+import { firstOf, passes, RUNS_AT_ONCE } from "./runs.tsx";
 import { besideOf, stepFrom } from "./trajectory_places.ts";
 import { percentText } from "./trajectory_scenarios.tsx";
 
@@ -108,6 +108,15 @@ Deno.test("runs are filtered by name or tag, state and algorithm together", () =
   const by = (query: Record<string, string>) => passes(run, new URLSearchParams(query));
   assert.ok(by({}) && by({ text: "WORDS" }) && by({ text: "night", state: "running", algorithm: "sft" }));
   assert.ok(!by({ text: "other" }) && !by({ state: "failed" }) && !by({ algorithm: "preference" }));
+});
+
+Deno.test("a long list of runs begins with its first ones, and more come in steps", () => {
+  const runs = Array.from({ length: RUNS_AT_ONCE + 1 }, (_, i) => ({ id: String(i) } as Run));
+  let count = RUNS_AT_ONCE;
+  const shown = () => firstOf(runs, count, (next) => count = next);
+  assert.deepEqual([shown().items.length, shown().items[0], shown().is_done], [RUNS_AT_ONCE, runs[0], false]);
+  shown().more();
+  assert.deepEqual([shown().items, shown().is_done], [runs, true]);
 });
 
 Deno.test("a prompt ends before the answers of the attempt's own turns", () => {

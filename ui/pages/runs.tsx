@@ -7,9 +7,11 @@ import { isViewed } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
 import { RunList } from "../client/run_list.ts";
 import { useFollowed } from "../client/use_followed.ts";
+import type { Listing } from "../client/use_pages.ts";
 import { durationText, numberText, timeText } from "../parts/format.ts";
 import { useInView } from "../parts/in_view.ts";
 import { type Column, ListTable } from "../parts/list_table.tsx";
+import { WithMore } from "../parts/more.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { Sparkline } from "../parts/sparkline.tsx";
 import { LIVE_STATES, RUN_STATES, StateBadge } from "../parts/state_badge.tsx";
@@ -162,7 +164,21 @@ const COLUMNS: readonly Column[] = [
   "Created",
 ];
 
+/** Rows that the list has at first, and that each step adds. */
+export const RUNS_AT_ONCE = 100;
+
+/** The first of the runs, and the way to further ones. @param onMore Takes how many are to be shown then. */
+export function firstOf(runs: readonly Run[], count: number, onMore: (count: number) => void): Listing<Run> {
+  return {
+    items: runs.slice(0, count),
+    is_done: runs.length <= count,
+    ...{ is_busy: false, error: null },
+    more: () => onMore(count + RUNS_AT_ONCE),
+  };
+}
+
 export function RunsPage() {
+  const [count, setCount] = useState(RUNS_AT_ONCE);
   const list = useFollowed((api) => new RunList(api));
   const runs = list.runs.value, error = list.error.value, { query } = place.value;
   const ticks = useTicked(runs), viewed = runs?.find(isViewed);
@@ -187,9 +203,13 @@ export function RunsPage() {
         : shown.length === 0
         ? <Empty is_filtered={runs.length > 0} />
         : (
-          <ListTable kind="runs-table" columns={COLUMNS}>
-            {shown.map((run) => <Row key={run.id} run={run} ticks={ticks} />)}
-          </ListTable>
+          <WithMore of={firstOf(shown, count, setCount)} what="runs">
+            {(rows) => (
+              <ListTable kind="runs-table" columns={COLUMNS}>
+                {rows.map((run) => <Row key={run.id} run={run} ticks={ticks} />)}
+              </ListTable>
+            )}
+          </WithMore>
         )}
     </>
   );

@@ -152,12 +152,15 @@ function TokensOf({ at, chosen }: { at: GroupPlace; chosen: number }) {
   );
 }
 
-function GroupLine({ group: { status, graded_by, toolset, members } }: { group: TrajectoryGroupSummary }) {
+function GroupLine(
+  { group: { status, graded_by, toolset, line, members } }: { group: TrajectoryGroupSummary },
+) {
   const losses = lossesOf(members);
   return (
     <p class="group-line">
       {GROUP_TEXTS[status]}
       {graded_by && ` · graded by ${graded_by === "environment" ? "its verification" : `a ${graded_by}`}`}
+      {` · line ${line} of the scenarios`}
       {toolset && ` · tools ${toolset.name} ${toolset.version}`}
       {losses !== "" && <span class="losses">{losses}</span>}
     </p>

@@ -1,6 +1,6 @@
 /** What an attempt's record says, in the order and the words in which the page shows it. */
 
-import type { TrajectoryMember, TrajectoryMemberSummary } from "../../api/types.ts";
+import type { TrajectoryMember, TrajectoryMemberSummary, TrajectoryVerification } from "../../api/types.ts";
 import { numberText } from "./format.ts";
 
 /** Where an attempt broke: before its first turn, in one, after the last one, or when it was graded. */
@@ -42,6 +42,17 @@ export function segmentsOf({ timings, turns }: Pick<TrajectoryMember, "timings" 
     { kind: "reward", start_ms: start + rollout_ms, ms: reward_ms, turn: null },
   ];
   return segments.filter(({ ms }) => ms > 0);
+}
+
+/** `ended with status 1 and printed nothing`: what came of an attempt's verification. */
+export function verificationText({ ended, code, output, capped }: TrajectoryVerification): string {
+  const parts = [
+    ended === "exited" ? "ended" : `was stopped (${ended})`,
+    code !== null && ` with status ${code}`,
+    output === "" && " and printed nothing",
+    capped && "; only a part of its output is kept",
+  ];
+  return parts.filter(Boolean).join("");
 }
 
 /** How an attempt did beside the others of its group: by the sign of the advantage that the run gave it. */

@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import type { TrajectoryMember } from "../../api/types.ts";
-import { breakOf, endingOf, lossesOf, lossOf, rewardSum, segmentsOf, toneOf } from "./attempt.ts";
+import {
+  breakOf,
+  endingOf,
+  lossesOf,
+  lossOf,
+  rewardSum,
+  segmentsOf,
+  toneOf,
+  verificationText,
+} from "./attempt.ts";
 
 type Broken = Parameters<typeof breakOf>[0];
 
@@ -81,4 +90,16 @@ Deno.test("the colour of an attempt is the sign of its advantage, and not of its
   assert.deepEqual([0.7, -1e-9, 0, null].map((advantage) => toneOf({ advantage })), [
     ...["good", "bad", "none", "none"],
   ]);
+});
+
+Deno.test("a verification without output says so, one whose texts are not kept does not", () => {
+  const of = (output: string | null, other = {}) =>
+    verificationText({ ended: "exited", code: 1, output, capped: false, ...other });
+  assert.deepEqual([of(""), of("no"), of(null), of("x", { capped: true })], [
+    "ended with status 1 and printed nothing",
+    "ended with status 1",
+    "ended with status 1",
+    "ended with status 1; only a part of its output is kept",
+  ]);
+  assert.equal(of(null, { ended: "timeout", code: null }), "was stopped (timeout)");
 });

@@ -1,7 +1,7 @@
 /** A conversation with its tool calls, results and rewards. */
 
 import type { TrajectoryCall, TrajectoryMember, TrajectoryMessage, TrajectoryTurn } from "../../api/types.ts";
-import { breakOf, type BreakPlace, toneOf } from "./attempt.ts";
+import { breakOf, type BreakPlace, toneOf, verificationText } from "./attempt.ts";
 import { Code } from "./code.tsx";
 import type { Mark } from "./difference.ts";
 import { millisecondsText, numberText } from "./format.ts";
@@ -185,9 +185,7 @@ export function Grading({ member }: { member: TrajectoryMember }) {
       {verification && (
         <>
           <p>
-            The verification{" "}
-            {verification.ended === "exited" ? "ended" : `was stopped (${verification.ended})`}
-            {verification.code !== null && ` with status ${verification.code}`}.
+            The verification {verificationText(verification)}.
             {verification.tampered && " The attempt had changed a protected file, which was undone."}
           </p>
           {verification.output && <Code text={verification.output} />}

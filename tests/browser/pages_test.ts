@@ -105,6 +105,7 @@ browserTest("a narrow window has every page and the progress of each run in sigh
     assert.ok(x >= 0 && x + width <= NARROW.width, await each.innerHTML());
   }
   assert.ok(await page.evaluate<number>("document.documentElement.scrollWidth") <= NARROW.width);
+  assert.deepEqual(await brokenRules(page), []);
 }, { viewport: NARROW });
 
 browserTest("what belongs to another address is gone while the page's own is awaited", async (page) => {

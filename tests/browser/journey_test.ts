@@ -119,7 +119,8 @@ async function resumesAndCancels({ page, world, run }: Visit): Promise<void> {
   await page.goto(addressOf(world, run));
   await page.getByRole("button", { name: "Resume" }).click();
   await inState(page, "running");
-  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel …" }).click();
+  await page.getByRole("button", { name: "Cancel for good" }).click();
   await inState(page, "cancelled");
 }
 

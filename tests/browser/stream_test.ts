@@ -89,6 +89,45 @@ browserTest("a refusal and a failure that come late move nothing", async (page) 
   assert.deepEqual(await tabs.boundingBox(), before);
 });
 
+browserTest(
+  "a run gets another learning rate and name, is cancelled and deleted, and the focus stays",
+  async (page) => {
+    await using world = await World.start();
+    const run = await startSft(world, 100_000), focused = page.locator(":focus");
+    const press = async (name: string, then = name) => {
+      await page.getByRole("button", { name, exact: true }).press("Enter");
+      await focused.and(page.getByRole("button", { name: then, exact: true })).waitFor();
+    };
+    const answers = async () => await world.api<Run>("GET", `/v1/runs/${run.id}`);
+    await openRun(page, world, run);
+    await chartWith(page, "loss/sft", { values: 2 }).waitFor();
+    await press("Pause");
+    await inState(page, "paused");
+    await page.getByLabel("Learning rate").fill("0.0007");
+    await press("Set");
+    await page.getByRole("status").getByText("Learning rate 0.0007 from the next update").waitFor();
+    assert.equal(await page.getByLabel("Learning rate").inputValue(), "0.0007");
+
+    await press("Edit");
+    await page.getByLabel("Name").fill("another name");
+    await page.getByLabel("Tags").fill("night, sweep");
+    await press("Save", "Edit");
+    await page.getByRole("heading", { name: "another name", level: 1 }).waitFor();
+    assert.deepEqual((await answers()).tags, ["night", "sweep"]);
+
+    await press("Cancel …", "Let it be");
+    await press("Let it be", "Cancel …");
+    assert.equal((await answers()).state, "paused");
+    await press("Cancel …", "Let it be");
+    await press("Cancel for good", "Cancel …");
+    await inState(page, "cancelled");
+    await press("Delete …", "Keep it");
+    await page.getByRole("button", { name: "Delete “another name” for good" }).press("Enter");
+    await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
+    assert.deepEqual((await world.api<{ runs: Run[] }>("GET", "/v1/runs")).runs, []);
+  },
+);
+
 /** Kinds of events that are in the journal. */
 const JOURNAL_KINDS = [
   ...["state", "evaluation", "checkpoint", "artifact", "log", "warning", "command", "end"],
@@ -106,7 +145,8 @@ browserTest("a page whose server dies and comes back has every event once", asyn
   await page.getByRole("button", { name: "Resume" }).click();
   await inState(page, "running");
   await chartWith(page, "loss/sft", { values: 3 }).waitFor();
-  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Cancel …" }).click();
+  await page.getByRole("button", { name: "Cancel for good" }).click();
   await inState(page, "cancelled");
 
   await page.getByRole("link", { name: "Journal" }).click();

@@ -1,12 +1,12 @@
 /** One dataset: its rows as they are read, as tokens, and how long they are. */
 
-import { useState } from "preact/hooks";
 import type { Dataset, DatasetRow } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { useCall } from "../client/use_call.ts";
 import { usePages } from "../client/use_pages.ts";
 import { useAction } from "../parts/actions.ts";
 import { Code } from "../parts/code.tsx";
+import { AskTwice } from "../parts/command_button.tsx";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { bytesText, timeText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
@@ -97,29 +97,21 @@ function Problems({ dataset: { problems, invalid_rows } }: { dataset: Dataset })
 }
 
 function Delete({ dataset: { id, name } }: { dataset: Dataset }) {
-  const { api } = useClient(), action = useAction(), [is_asked, setAsked] = useState(false);
+  const { api } = useClient(), action = useAction();
   const remove = async () => {
     await api.call("DELETE /v1/datasets/{id}", { params: { id } });
     location.assign(hrefOf(["datasets"]));
   };
   return (
     <>
-      {is_asked
-        ? (
-          <>
-            <button
-              type="button"
-              class="danger"
-              disabled={action.is_busy}
-              onClick={() => action.start(remove)}
-            >
-              Delete “{name}” for good
-            </button>
-            <button type="button" onClick={() => (setAsked(false), action.clear())}>Keep it</button>
-          </>
-        )
-        : <button type="button" class="danger" onClick={() => setAsked(true)}>Delete …</button>}
-      {action.error !== null && <ProblemBox error={action.error} />}
+      <AskTwice
+        label="Delete …"
+        sure={`Delete “${name}” for good`}
+        keep="Keep it"
+        is_off={action.is_busy}
+        onSure={() => action.start(remove)}
+      />
+      {action.error !== null && <ProblemBox error={action.error} onClose={action.clear} />}
     </>
   );
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { Run } from "../../api/types.ts";
 import { argumentsLine, splitOf } from "../parts/conversation.tsx";
 import { forkOf, rateText } from "./run_checkpoint.tsx";
+import { rateOf } from "./run_controls.tsx";
 import { leavesOf } from "./config_leaves.ts";
 import { phaseText } from "./run.tsx";
 import { arrived, barsOf, inOrder, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
@@ -203,4 +204,19 @@ Deno.test("the journal is filtered by kind and text together", () => {
   }));
   const seqs = (kind: string, text: string) => filtered(events, { kind, text }).map(({ seq }) => seq);
   assert.deepEqual([seqs("", ""), seqs("log", "LOADED"), seqs("warning", "")], [[0, 1, 2], [0, 1], []]);
+});
+
+Deno.test("a learning rate that was set is shown until an update has it", () => {
+  const at = (update: number) => ({
+    config: { training: { lr: 1e-4 } },
+    last_metrics: { "optimizer/learning_rate": 2e-4 },
+    progress: { update } as Run["progress"],
+  });
+  const accepted = { lr: 3e-4, update: 5 };
+  assert.deepEqual([rateOf(at(5), null), rateOf(at(5), accepted), rateOf(at(6), accepted)], [
+    2e-4,
+    3e-4,
+    2e-4,
+  ]);
+  assert.equal(rateOf({ ...at(0), last_metrics: {} }, null), 1e-4);
 });

@@ -229,12 +229,16 @@ export function RunPage() {
   return (
     <>
       <header class="page-head">
-        <h1>{run.name}</h1>
+        <h1>
+          {run.name}
+          {run.tags.map((tag) => <span key={tag} class="tag">{tag}</span>)}
+        </h1>
         <p class="quiet" role="status">{is_away && "The server is away; trying again …"}</p>
         {run.parent && <a class="button" href={compareHref([run.parent.run, id])}>Compare with its parent</a>}
         <StateBadge state={run.state} />
       </header>
       {!view.is_deep && <PhaseLine run={run} />}
+      {!view.is_deep && run.notes !== "" && <p class="run-notes">{run.notes}</p>}
       {!view.is_deep && run.parent && (
         <p>
           It continues <a href={hrefOf(["runs", run.parent.run])}>{run.parent.run}</a> from{" "}

@@ -69,7 +69,7 @@ export function EvaluateForm({ run: { id }, checkpoint }: FormProps) {
           size={8}
           placeholder="all"
         />
-        <button type="submit" class="primary" disabled={action.is_busy}>
+        <button type="submit" class="primary" aria-disabled={action.is_busy}>
           {action.is_busy ? "Evaluating …" : "Evaluate"}
         </button>
       </div>
@@ -162,7 +162,7 @@ export function TryForm({ run: { id }, checkpoint }: FormProps) {
           />
           beside the base model
         </label>
-        <button type="submit" class="primary" disabled={action.is_busy}>
+        <button type="submit" class="primary" aria-disabled={action.is_busy}>
           {action.is_busy ? "Answering …" : "Ask"}
         </button>
       </div>
@@ -217,7 +217,7 @@ export function ForkForm({ run, checkpoint }: FormProps) {
           size={9}
           placeholder="as it is"
         />
-        <button type="submit" class="primary" disabled={action.is_busy}>Fork</button>
+        <button type="submit" class="primary" aria-disabled={action.is_busy}>Fork</button>
       </div>
       {action.error !== null && <ProblemBox error={action.error} />}
     </form>

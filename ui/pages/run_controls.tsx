@@ -1,42 +1,47 @@
 /** What can be done with a run in its state. */
 
-import { useState } from "preact/hooks";
-import type { EvaluationResult, Run } from "../../api/types.ts";
+import { useRef, useState } from "preact/hooks";
+import type { Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { useAction } from "../parts/actions.ts";
+import { AskTwice, CommandButton } from "../parts/command_button.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { hrefOf } from "../routes.ts";
 import { scoreText } from "./run_checkpoint.tsx";
+import { cancelNote, type Command, isOffered } from "./run_commands.ts";
+import { DetailsForm } from "./run_details.tsx";
 
-type State = Run["state"];
+/** A learning rate that the server accepted, and the updates that were done then. */
+interface AcceptedRate {
+  lr: number;
+  update: number;
+}
 
-const PAUSABLE: ReadonlySet<State> = new Set(["running"]);
-const RESUMABLE: ReadonlySet<State> = new Set(["paused", "interrupted"]);
-const CANCELLABLE: ReadonlySet<State> = new Set([
-  "queued",
-  "starting",
-  "running",
-  "pausing",
-  "paused",
-  "interrupted",
-]);
-const COMMANDABLE: ReadonlySet<State> = new Set(["running", "paused"]);
-const EVALUABLE: ReadonlySet<State> = new Set([...COMMANDABLE, "completed"]);
-
-/** The learning rate that a run's configuration has, or null. */
-function rateOf({ config, last_metrics }: Run): number | null {
+/** The learning rate of a run's next update, or null. */
+export function rateOf(
+  { config, last_metrics, progress }: Pick<Run, "config" | "last_metrics" | "progress">,
+  accepted: AcceptedRate | null,
+): number | null {
+  // The metrics have the rate of the last update.
+  if (accepted && progress.update <= accepted.update) return accepted.lr;
   const training = config.training as { lr?: number } | undefined;
   return last_metrics["optimizer/learning_rate"] ?? training?.lr ?? null;
 }
 
-function RateForm({ run, is_off, onSet }: { run: Run; is_off: boolean; onSet(lr: number): void }) {
-  const current = rateOf(run), [text, setText] = useState<string | null>(null);
-  const lr = Number(text ?? "");
+function RateForm({ rate, is_off, is_busy, onSet }: {
+  rate: number | null;
+  is_off: boolean;
+  is_busy: boolean;
+  onSet(lr: number): void;
+}) {
+  const [text, setText] = useState<string | null>(null);
+  const lr = Number(text ?? ""), is_useless = is_off || is_busy || text === null || !(lr > 0);
   return (
     <form
       class="inline"
       onSubmit={(event) => {
         event.preventDefault();
+        if (is_useless) return;
         onSet(lr);
         setText(null);
       }}
@@ -46,67 +51,94 @@ function RateForm({ run, is_off, onSet }: { run: Run; is_off: boolean; onSet(lr:
         <input
           inputMode="decimal"
           size={9}
-          disabled={is_off}
-          value={text ?? (current === null ? "" : String(current))}
+          readOnly={is_off}
+          value={text ?? (rate === null ? "" : String(rate))}
           onInput={({ currentTarget }) => setText(currentTarget.value)}
         />
       </label>
-      <button type="submit" disabled={is_off || text === null || !(lr > 0)}>Set</button>
+      <button type="submit" aria-disabled={is_useless}>Set</button>
     </form>
   );
 }
 
-export function RunControls({ run, onChange }: { run: Run; onChange(): void }) {
-  const { api } = useClient(), action = useAction(), { id, state } = run, params = { id };
-  const command = (work: () => Promise<unknown>) => action.start(() => work().then(onChange));
-  const [result, setResult] = useState<EvaluationResult | null>(null);
-  const cancel = () =>
-    command(() => api.call("POST /v1/runs/{id}/cancel", { params, body: { checkpoint: true } }));
+/** The commands of a run, with what the last one said and why one failed. */
+function useCommands(run: Run, onChange: () => Promise<unknown>) {
+  const { api } = useClient(), action = useAction(), params = { id: run.id };
+  const [said, say] = useState(""), [rate, setRate] = useState<AcceptedRate | null>(null);
+  const start = (work: () => Promise<unknown>) => action.start(() => work().then(onChange));
+  const { state, progress: { update } } = run;
+  return {
+    ...{ action, said, rate },
+    isOff: (command: Command) => action.is_busy || !isOffered(command, state),
+    pause: () => start(() => api.call("POST /v1/runs/{id}/pause", { params })),
+    resume: () => start(() => api.call("POST /v1/runs/{id}/resume", { params })),
+    checkpoint: () => start(() => api.call("POST /v1/runs/{id}/checkpoints", { params })),
+    evaluate: () =>
+      start(async () => {
+        const result = await api.call("POST /v1/runs/{id}/evaluate", { params });
+        say(`Held-out: ${scoreText(result)}`);
+      }),
+    cancel: () => {
+      const body = state === "stopping"
+        ? { at: "now", checkpoint: false } as const
+        : { at: "boundary", checkpoint: true } as const;
+      start(() => api.call("POST /v1/runs/{id}/cancel", { params, body }));
+    },
+    setRate: (lr: number) =>
+      start(async () => {
+        await api.call("PATCH /v1/runs/{id}", { params, body: { training: { lr } } });
+        setRate({ lr, update });
+        say(`Learning rate ${lr} from the next update`);
+      }),
+    remove: () =>
+      action.start(async () => {
+        await api.call("DELETE /v1/runs/{id}", { params });
+        location.assign(hrefOf(["runs"]));
+      }),
+  };
+}
+
+export function RunControls({ run, onChange }: { run: Run; onChange(): Promise<unknown> }) {
+  const { id, state, name } = run, commands = useCommands(run, onChange), { isOff, action } = commands;
+  const [is_edited, setEdited] = useState(false), edit = useRef<HTMLButtonElement>(null);
+  const close = () => {
+    setEdited(false);
+    edit.current?.focus();
+  };
   return (
     <section class="controls" aria-label="controls">
-      <button
-        type="button"
-        disabled={!PAUSABLE.has(state) || action.is_busy}
-        onClick={() => command(() => api.call("POST /v1/runs/{id}/pause", { params }))}
-      >
-        Pause
-      </button>
-      <button
-        type="button"
-        disabled={!RESUMABLE.has(state) || action.is_busy}
-        onClick={() => command(() => api.call("POST /v1/runs/{id}/resume", { params }))}
-      >
-        Resume
-      </button>
-      <button
-        type="button"
-        disabled={!COMMANDABLE.has(state) || action.is_busy}
-        onClick={() => command(() => api.call("POST /v1/runs/{id}/checkpoints", { params }))}
-      >
-        Checkpoint
-      </button>
-      <button
-        type="button"
-        disabled={!EVALUABLE.has(state) || action.is_busy}
-        onClick={() => command(() => api.call("POST /v1/runs/{id}/evaluate", { params }).then(setResult))}
-      >
-        Evaluate
-      </button>
-      <button
-        type="button"
-        class="danger"
-        disabled={!CANCELLABLE.has(state) || action.is_busy}
-        onClick={cancel}
-      >
-        Cancel
-      </button>
-      <a class="button" href={hrefOf(["new"], { from: id })}>Start another like this</a>
-      <p class="control-result" role="status">{result && `Held-out: ${scoreText(result)}`}</p>
-      <RateForm
-        run={run}
-        is_off={!COMMANDABLE.has(state)}
-        onSet={(lr) => command(() => api.call("PATCH /v1/runs/{id}", { params, body: { training: { lr } } }))}
+      <CommandButton is_off={isOff("pause")} onClick={commands.pause}>Pause</CommandButton>
+      <CommandButton is_off={isOff("resume")} onClick={commands.resume}>Resume</CommandButton>
+      <CommandButton is_off={isOff("checkpoint")} onClick={commands.checkpoint}>Checkpoint</CommandButton>
+      <CommandButton is_off={isOff("evaluate")} onClick={commands.evaluate}>Evaluate</CommandButton>
+      <AskTwice
+        label={state === "stopping" ? "Stop now" : "Cancel …"}
+        sure="Cancel for good"
+        keep="Let it be"
+        note={cancelNote(run)}
+        is_off={isOff("cancel")}
+        at_once={state === "stopping"}
+        onSure={commands.cancel}
       />
+      <a class="button" href={hrefOf(["new"], { from: id })}>Start another like this</a>
+      <button ref={edit} type="button" aria-expanded={is_edited} onClick={() => setEdited(!is_edited)}>
+        Edit
+      </button>
+      <AskTwice
+        label="Delete …"
+        sure={`Delete “${name}” for good`}
+        keep="Keep it"
+        is_off={isOff("delete")}
+        onSure={commands.remove}
+      />
+      <p class="control-result" role="status">{commands.said}</p>
+      <RateForm
+        rate={rateOf(run, commands.rate)}
+        is_off={!isOffered("set_lr", state)}
+        is_busy={action.is_busy}
+        onSet={commands.setRate}
+      />
+      {is_edited && <DetailsForm run={run} onSaved={onChange} onClose={close} />}
       {action.error !== null && <ProblemBox error={action.error} onClose={action.clear} />}
     </section>
   );

@@ -155,7 +155,7 @@ function Downloads({ id, artifacts }: { id: string; artifacts: readonly Artifact
       <ul class="files">
         {artifacts.map(({ name, file_name, size_bytes }) => (
           <li key={name}>
-            <button type="button" disabled={download.is_busy} onClick={() => fetchFile(name)}>
+            <button type="button" aria-disabled={download.is_busy} onClick={() => fetchFile(name)}>
               {file_name}
             </button>
             <span class="quiet">{ARTIFACT_TEXTS[name]}, {bytesText(size_bytes)}</span>

@@ -131,7 +131,14 @@ async function forks(visit: Visit): Promise<void> {
   await openView(page, "Checkpoints and files");
   await page.getByRole("button", { name: `Fork ${name}`, exact: true }).click();
   await page.getByLabel("Name").fill(FORK_NAME);
+  // What is mistyped is refused at its field, which gets the focus.
+  await page.getByLabel("Updates in all").fill("1o");
+  await page.getByRole("button", { name: "Fork", exact: true }).click();
+  await page.getByRole("alert").getByText("Updates in all: ").waitFor();
+  await page.getByLabel("Updates in all").and(page.locator(":focus")).waitFor();
   await page.getByLabel("Updates in all").fill(String(update + FORKED_UPDATES));
+  await page.getByRole("group", { name: "plan of the fork" })
+    .getByText(`updates ${update + 1} to ${update + FORKED_UPDATES}`).waitFor();
   await page.getByRole("button", { name: "Fork", exact: true }).click();
   await shownRun(visit, FORK_NAME);
   await inState(page, "completed");

@@ -1,10 +1,10 @@
 /** A run that is planned or started. */
 
-import type { Plan, Recipe, Run } from "../../api/types.ts";
+import type { Fork, Plan, Recipe, Run } from "../../api/types.ts";
 import type { Api } from "./api.ts";
 
-/** A recipe, or a whole configuration as TOML. */
-export type RunRequest = { recipe: Recipe } | { toml: string };
+/** A recipe or a fork, or a whole configuration as TOML. */
+export type RunRequest = { recipe: Recipe | Fork } | { toml: string };
 
 /** The bytes of a request: equal for equal requests. */
 export function bodyOf(request: RunRequest): { content_type: string; text: string } {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import type { Run } from "../../api/types.ts";
 import { argumentsLine, splitOf } from "../parts/conversation.tsx";
-import { forkOf, rateText } from "./run_checkpoint.tsx";
+import { rateText } from "./run_checkpoint.tsx";
+import { forkOf, trainedText } from "./run_fork.tsx";
 import { rateOf } from "./run_controls.tsx";
 import { leavesOf } from "./config_leaves.ts";
 import { phaseText } from "./run.tsx";
@@ -188,6 +189,17 @@ Deno.test("a fork changes what was given, and leaves the rest as it is", () => {
     ...{ fork_from, name: "b", budget: { updates: 12 }, params: { "training.lr": 1e-4 } },
   });
   assert.deepEqual(forkOf(from, { name: "", updates: "", lr: "" }), { fork_from });
+  // The server refuses what is mistyped, at its field.
+  assert.deepEqual(forkOf(from, { name: "", updates: "1o", lr: "1e-4x" }), {
+    ...{ fork_from, budget: { updates: "1o" }, params: { "training.lr": "1e-4x" } },
+  });
+});
+
+Deno.test("a fork says which updates it trains, and when none is left", () => {
+  assert.deepEqual([trainedText(4, 12), trainedText(11, 12), trainedText(12, 12), trainedText(4, null)], [
+    ...["updates 5 to 12", "update 12", "nothing: the checkpoint has all 12 updates"],
+    "from update 5 on, as long as its time allows",
+  ]);
 });
 
 Deno.test("a pass rate is told with its interval", () => {

@@ -1,19 +1,22 @@
-/** What can be done with a checkpoint: evaluating it, trying it, and continuing it as another run. */
+/** What can be done with a checkpoint: evaluating and trying it. `run_fork.tsx` continues it as another run. */
 
-import { useRef, useState } from "preact/hooks";
-import type { EvaluationResult, Fork, Generation, Rate, Run } from "../../api/types.ts";
+import { useState } from "preact/hooks";
+import type { EvaluationResult, Generate, Generation, Rate, Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { useAction } from "../parts/actions.ts";
 import { Code } from "../parts/code.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { numberText } from "../parts/format.ts";
-import { ProblemBox } from "../parts/problem.tsx";
 import { TextField } from "../parts/text_field.tsx";
-import { hrefOf } from "../routes.ts";
+import { typedValues } from "../parts/typed.ts";
+import { FormProblem, useRefusals } from "./run_form_problem.tsx";
 
-interface FormProps {
+export interface CheckpointFormProps {
   run: Run;
+  /** Its name. */
   checkpoint: string;
+  /** Its updates. */
+  update: number;
 }
 
 /** Tokens of an answer that is tried, unless another number is given. */
@@ -30,31 +33,18 @@ export function scoreText({ pass_rate, loss }: Pick<EvaluationResult, "pass_rate
   return pass_rate ? rateText(pass_rate) : `loss ${numberText(loss)}`;
 }
 
-/** The whole number that was typed; null for none. */
-function wholeOf(text: string): number | null {
-  return /^\d{1,9}$/.test(text.trim()) ? Number(text) : null;
-}
+/** The fields of the forms by pointer. */
+const EVALUATE_FIELDS = { "/limit": "At most so many examples" };
+const TRY_FIELDS = { "/temperature": "Temperature", "/max_new_tokens": "Most tokens" };
 
-/** The body of a fork: what is left empty stays as it is in the run. */
-export function forkOf(
-  { run, checkpoint }: { run: Pick<Run, "id">; checkpoint: string },
-  given: { name: string; updates: string; lr: string },
-): Fork {
-  const updates = wholeOf(given.updates), lr = Number(given.lr), name = given.name.trim();
-  return {
-    fork_from: { run: run.id, checkpoint },
-    ...(name !== "" && { name }),
-    ...(updates !== null && { budget: { updates } }),
-    ...(given.lr.trim() !== "" && lr > 0 && { params: { "training.lr": lr } }),
-  };
-}
-
-export function EvaluateForm({ run: { id }, checkpoint }: FormProps) {
+export function EvaluateForm({ run: { id }, checkpoint }: CheckpointFormProps) {
   const { api } = useClient(), action = useAction(), [limit, setLimit] = useState("");
-  const [result, setResult] = useState<EvaluationResult | null>(null), most = wholeOf(limit);
+  const [result, setResult] = useState<EvaluationResult | null>(null);
+  const refusals = useRefusals(action.error, EVALUATE_FIELDS);
   const submit = (event: Event) => {
     event.preventDefault();
-    const body = { checkpoint, ...(most !== null && { limit: most }) };
+    // What is not a number is the server's to refuse.
+    const body = { checkpoint, ...typedValues({ limit }) };
     action.start(() => api.call("POST /v1/runs/{id}/evaluate", { params: { id }, body }).then(setResult));
   };
   return (
@@ -62,7 +52,8 @@ export function EvaluateForm({ run: { id }, checkpoint }: FormProps) {
       <h3>Evaluate {checkpoint} on the held-out data</h3>
       <div class="inline">
         <TextField
-          label="At most so many examples"
+          label={EVALUATE_FIELDS["/limit"]}
+          refused_by={refusals.by("/limit")}
           value={limit}
           onText={setLimit}
           kind="numeric"
@@ -73,7 +64,7 @@ export function EvaluateForm({ run: { id }, checkpoint }: FormProps) {
           {action.is_busy ? "Evaluating …" : "Evaluate"}
         </button>
       </div>
-      {action.error !== null && <ProblemBox error={action.error} />}
+      <FormProblem refusals={refusals} error={action.error} />
       {result && (
         <Facts
           is_small
@@ -90,6 +81,9 @@ export function EvaluateForm({ run: { id }, checkpoint }: FormProps) {
     </form>
   );
 }
+
+/** What a request has when its fields are numbers. */
+type Numbers = Pick<Generate, "max_new_tokens" | "temperature">;
 
 /** An answer with what it was made by. */
 interface Answer {
@@ -115,17 +109,17 @@ function AnswerView({ answer: { label, generation: { message, stop_reason, usage
   );
 }
 
-export function TryForm({ run: { id }, checkpoint }: FormProps) {
+export function TryForm({ run: { id }, checkpoint }: CheckpointFormProps) {
   const { api } = useClient(), action = useAction(), [text, setText] = useState("");
   const [temperature, setTemperature] = useState("0"), [tokens, setTokens] = useState(String(TRIED_TOKENS));
+  const refusals = useRefusals(action.error, TRY_FIELDS);
   const [has_base, setBase] = useState(false), [answers, setAnswers] = useState<readonly Answer[]>([]);
   const submit = (event: Event) => {
     event.preventDefault();
     const ask = async (label: string, adapter: boolean) => {
       const body = {
         messages: [{ role: "user" as const, content: text }],
-        max_new_tokens: wholeOf(tokens) ?? TRIED_TOKENS,
-        temperature: Number(temperature),
+        ...typedValues({ max_new_tokens: tokens, temperature }) as Numbers,
         top_p: 1,
         adapter,
         ...(adapter && { checkpoint }),
@@ -152,8 +146,14 @@ export function TryForm({ run: { id }, checkpoint }: FormProps) {
         />
       </label>
       <div class="inline">
-        <TextField label="Temperature" value={temperature} onText={setTemperature} kind="decimal" size={5} />
-        <TextField label="Most tokens" value={tokens} onText={setTokens} kind="numeric" size={6} />
+        <TextField
+          {...{ label: TRY_FIELDS["/temperature"], refused_by: refusals.by("/temperature") }}
+          {...{ value: temperature, onText: setTemperature, kind: "decimal", size: 5 }}
+        />
+        <TextField
+          {...{ label: TRY_FIELDS["/max_new_tokens"], refused_by: refusals.by("/max_new_tokens") }}
+          {...{ value: tokens, onText: setTokens, kind: "numeric", size: 6 }}
+        />
         <label class="check">
           <input
             type="checkbox"
@@ -166,60 +166,10 @@ export function TryForm({ run: { id }, checkpoint }: FormProps) {
           {action.is_busy ? "Answering …" : "Ask"}
         </button>
       </div>
-      {action.error !== null && <ProblemBox error={action.error} />}
+      <FormProblem refusals={refusals} error={action.error} />
       <div class="answers" role="status">
         {answers.map((answer) => <AnswerView key={answer.label} answer={answer} />)}
       </div>
-    </form>
-  );
-}
-
-/** 32 random hexadecimal digits, also where the page came over plain HTTP. */
-function randomKey(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0"))
-    .join("");
-}
-
-export function ForkForm({ run, checkpoint }: FormProps) {
-  const { api } = useClient(), action = useAction();
-  const [given, setGiven] = useState({ name: `${run.name} (fork)`, updates: "", lr: "" });
-  const intent = useRef({ text: "", key: "" });
-  const set = (name: keyof typeof given) => (text: string) => setGiven({ ...given, [name]: text });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    const body = forkOf({ run, checkpoint }, given), text = JSON.stringify(body);
-    // One key for one intent: a request that is repeated makes one run.
-    if (intent.current.text !== text) intent.current = { text, key: randomKey() };
-    const headers = { "idempotency-key": intent.current.key };
-    action.start(async () => {
-      const { id } = await api.call("POST /v1/runs", { body, headers });
-      location.assign(hrefOf(["runs", id]));
-    });
-  };
-  return (
-    <form class="checkpoint-form" aria-label={`fork ${checkpoint}`} onSubmit={submit}>
-      <h3>Continue {checkpoint} as another run</h3>
-      <div class="inline">
-        <TextField label="Name" value={given.name} onText={set("name")} required />
-        <TextField
-          label="Updates in all"
-          value={given.updates}
-          onText={set("updates")}
-          kind="numeric"
-          size={8}
-          placeholder={run.progress.updates === null ? "" : String(run.progress.updates)}
-        />
-        <TextField
-          label="Learning rate"
-          value={given.lr}
-          onText={set("lr")}
-          kind="decimal"
-          size={9}
-          placeholder="as it is"
-        />
-        <button type="submit" class="primary" aria-disabled={action.is_busy}>Fork</button>
-      </div>
-      {action.error !== null && <ProblemBox error={action.error} />}
     </form>
   );
 }

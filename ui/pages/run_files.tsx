@@ -9,21 +9,23 @@ import { useAction } from "../parts/actions.ts";
 import { bytesText, numberText, timeText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
-import { EvaluateForm, ForkForm, scoreText, TryForm } from "./run_checkpoint.tsx";
+import { EvaluateForm, scoreText, TryForm } from "./run_checkpoint.tsx";
+import { type Command, isOffered } from "./run_commands.ts";
+import { ForkForm } from "./run_fork.tsx";
 
 /** What is being done with a checkpoint; its form stands below the table. */
 type Doing = "evaluate" | "try" | "fork";
 
 const FORMS = { evaluate: EvaluateForm, try: TryForm, fork: ForkForm } as const;
-const DOING_TEXTS: readonly (readonly [Doing, string])[] = [
-  ["evaluate", "Evaluate"],
-  ["try", "Try"],
-  ["fork", "Fork"],
+const DOINGS: readonly { doing: Doing; label: string; command: Command }[] = [
+  { doing: "evaluate", label: "Evaluate", command: "evaluate" },
+  { doing: "try", label: "Try", command: "generate" },
+  { doing: "fork", label: "Fork", command: "fork" },
 ];
 
-function CheckpointRow({ checkpoint, metric, chosen, onChoose }: {
+function CheckpointRow({ run: { state, algorithm }, checkpoint, chosen, onChoose }: {
+  run: Run;
   checkpoint: Checkpoint;
-  metric: string;
   chosen: Doing | null;
   onChoose(doing: Doing | null): void;
 }) {
@@ -34,24 +36,28 @@ function CheckpointRow({ checkpoint, metric, chosen, onChoose }: {
         {name} {best && <span class="tag">best</span>}
       </th>
       <td class="number">{update}</td>
-      <td class="number">{numberText(metrics[metric])}</td>
+      <td class="number">{numberText(metrics[MAIN_METRIC[algorithm]])}</td>
       <td class="number">{bytesText(size_bytes)}</td>
       <td>
         <time dateTime={created_at}>{timeText(created_at)}</time>
       </td>
       <td>
         <div class="row-actions">
-          {DOING_TEXTS.map(([doing, label]) => (
-            <button
-              key={doing}
-              type="button"
-              aria-pressed={chosen === doing}
-              aria-label={`${label} ${name}`}
-              onClick={() => onChoose(chosen === doing ? null : doing)}
-            >
-              {label}
-            </button>
-          ))}
+          {DOINGS.map(({ doing, label, command }) => {
+            const is_chosen = chosen === doing, is_off = !is_chosen && !isOffered(command, state);
+            return (
+              <button
+                key={doing}
+                type="button"
+                aria-pressed={is_chosen}
+                aria-disabled={is_off}
+                aria-label={`${label} ${name}`}
+                onClick={() => is_off || onChoose(is_chosen ? null : doing)}
+              >
+                {label}
+              </button>
+            );
+          })}
         </div>
       </td>
     </tr>
@@ -59,8 +65,8 @@ function CheckpointRow({ checkpoint, metric, chosen, onChoose }: {
 }
 
 function Checkpoints({ run, checkpoints }: { run: Run; checkpoints: readonly Checkpoint[] }) {
-  const [chosen, choose] = useState<{ name: string; doing: Doing } | null>(null);
-  const metric = MAIN_METRIC[run.algorithm], Form = chosen && FORMS[chosen.doing];
+  const [chosen, choose] = useState<{ name: string; update: number; doing: Doing } | null>(null);
+  const Form = chosen && FORMS[chosen.doing];
   if (checkpoints.length === 0) {
     return <p class="quiet">There is none yet. A live run writes one with “Checkpoint”.</p>;
   }
@@ -72,7 +78,7 @@ function Checkpoints({ run, checkpoints }: { run: Run; checkpoints: readonly Che
             <tr>
               <th scope="col">Name</th>
               <th scope="col" class="number">Update</th>
-              <th scope="col" class="number">{metric}</th>
+              <th scope="col" class="number">{MAIN_METRIC[run.algorithm]}</th>
               <th scope="col" class="number">Size</th>
               <th scope="col">Time</th>
               <th scope="col">
@@ -84,16 +90,23 @@ function Checkpoints({ run, checkpoints }: { run: Run; checkpoints: readonly Che
             {checkpoints.map((checkpoint) => (
               <CheckpointRow
                 key={checkpoint.name}
+                run={run}
                 checkpoint={checkpoint}
-                metric={metric}
                 chosen={chosen?.name === checkpoint.name ? chosen.doing : null}
-                onChoose={(doing) => choose(doing && { name: checkpoint.name, doing })}
+                onChoose={(doing) => choose(doing && { ...checkpoint, doing })}
               />
             ))}
           </tbody>
         </table>
       </div>
-      {Form && <Form key={`${chosen.name} ${chosen.doing}`} run={run} checkpoint={chosen.name} />}
+      {Form && (
+        <Form
+          key={`${chosen.name} ${chosen.doing}`}
+          run={run}
+          checkpoint={chosen.name}
+          update={chosen.update}
+        />
+      )}
     </>
   );
 }

@@ -10,11 +10,12 @@ export interface TextFieldProps {
   /** Which keyboard a touch screen shows. */
   kind?: "text" | "numeric" | "decimal";
   required?: boolean;
+  /** The id of what says why the value is refused; absent: it is not. */
+  refused_by?: string | undefined;
 }
 
-export function TextField(
-  { label, value, onText, placeholder = "", size, kind = "text", required = false }: TextFieldProps,
-) {
+export function TextField(props: TextFieldProps) {
+  const { label, value, onText, placeholder = "", size, kind = "text", required = false, refused_by } = props;
   return (
     <label class="field">
       <span>{label}</span>
@@ -22,6 +23,8 @@ export function TextField(
         inputMode={kind}
         placeholder={placeholder}
         required={required}
+        aria-invalid={refused_by !== undefined}
+        aria-describedby={refused_by}
         {...(size !== undefined && { size })}
         value={value}
         onInput={({ currentTarget }) => onText(currentTarget.value)}

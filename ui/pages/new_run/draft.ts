@@ -2,6 +2,7 @@
 
 import type { Recipe, Run } from "../../../api/types.ts";
 import type { ConfigKey } from "../../client/config_schema.ts";
+import { anyValue, given, type Texts, valueOf } from "../../parts/typed.ts";
 import { leafValues } from "../../parts/values.ts";
 import { type Algorithm, ALGORITHMS, type Budget, hasKey } from "./algorithms.ts";
 
@@ -29,34 +30,12 @@ export const EMPTY_DRAFT: Draft = {
   limits: { vram: "", ram: "" },
 };
 
-/**
- * The value that a text stands for: text where the key takes text, else JSON. What is neither goes to the server as it
- * is, which says what the key takes.
- */
-export function valueOf(text: string, type: string | null): unknown {
-  if (type === "string") return text;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
-
-/** The text of a value, which {@link valueOf} reads again. */
+/** The text of a value, which `valueOf` reads again. */
 function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-type Texts = Readonly<Record<string, string>>;
-
-/** The values of the fields that have a text; null when none has. */
-function given(texts: Texts, read: (text: string, field: string) => unknown): Record<string, unknown> | null {
-  const entries = Object.entries(texts).filter(([, text]) => text.trim() !== "");
-  if (entries.length === 0) return null;
-  return Object.fromEntries(entries.map(([field, text]) => [field, read(text.trim(), field)]));
-}
-
-const asText = (text: string) => text, asValue = (text: string) => valueOf(text, null);
+const asText = (text: string) => text;
 
 /** The request of a draft, with the fields that its algorithm has. Values that are not given are left out. */
 export function recipeOf(draft: Draft, keys: ReadonlyMap<string, ConfigKey>): Recipe {
@@ -69,13 +48,13 @@ export function recipeOf(draft: Draft, keys: ReadonlyMap<string, ConfigKey>): Re
   const fields: Record<string, unknown> = {
     ...given({ name, model, [field]: data }, asText),
     objective: has_objective && (chosen || servers) ? { ...chosen, ...servers } : null,
-    budget: given(of(draft.budget, (name) => Object.hasOwn(budget, name)), asValue),
+    budget: given(of(draft.budget, (name) => Object.hasOwn(budget, name)), anyValue),
     params: given(
       of(draft.params, (key) => hasKey(recipe, key)),
       (text, key) => valueOf(text, keys.get(key)?.type ?? null),
     ),
     allow: allow.length > 0 ? [...allow] : null,
-    limits: given(limits, asValue),
+    limits: given(limits, anyValue),
   };
   const present = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
   // Fields that are missing or of another type are the server's to refuse.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Plan } from "../../../api/types.ts";
 import type { ConfigKey } from "../../client/config_schema.ts";
-import { configOf, type Draft, draftOf, EMPTY_DRAFT, recipeOf, valueOf } from "./draft.ts";
+import { configOf, type Draft, draftOf, EMPTY_DRAFT, recipeOf } from "./draft.ts";
 import { algorithmFor, type Offers, prefilled } from "./offers.ts";
 
 const KEYS: ReadonlyMap<string, ConfigKey> = new Map(
@@ -44,12 +44,6 @@ Deno.test("a recipe has the fields of its algorithm, numbers as numbers, and not
     },
   );
   assert.deepEqual(recipeOf(EMPTY_DRAFT, KEYS), { recipe: "sft" });
-});
-
-Deno.test("a text that is no value is sent as it is, for the server to say what is wrong with it", () => {
-  assert.deepEqual([valueOf("1e", "number"), valueOf("12", "string"), valueOf("true", "boolean")], [
-    ...["1e", "12", true],
-  ]);
 });
 
 Deno.test("another run like one has what its author set, and nothing that a rule derived", () => {

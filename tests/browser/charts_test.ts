@@ -32,6 +32,13 @@ browserTest(
       assert.equal(await valuesOf(page, "reward/mean"), ZOOMED_VALUES);
       assert.match(places(), /[?&]from=100&to=199$/);
 
+      // By the keyboard alone, within the part that is shown.
+      await chart.press("Home");
+      await page.getByRole("status").getByText(/^update 100, .*value /).waitFor();
+      await chart.press("End");
+      await chart.press("ArrowLeft");
+      await page.getByRole("status").getByText(/^update 198, .*value /).waitFor();
+
       const plot = chart.locator(".u-over");
       await plot.dblclick();
       await page.getByRole("img", { name: /^reward\/mean\..* 400 values, [^;]*$/ }).waitFor();

@@ -52,6 +52,21 @@ browserTest("nothing moves while 200 events arrive", async (page) => {
   assert.deepEqual(await page.evaluate("globalThis.shifts"), []);
 });
 
+browserTest("nothing moves while the attempts and evaluations of a run arrive", async (page) => {
+  await using world = await World.start();
+  await page.addInitScript(COLLECT_SHIFTS);
+  const before = await startSft(world, 100_000);
+  const params = { "evaluation.every_updates": 1 };
+  const run = await world.startRun({ name: "evaluated", budget: { updates: 2 }, params });
+  await openRun(page, world, run);
+  await inState(page, "queued");
+  await world.api("POST", `/v1/runs/${before.id}/cancel`, { at: "now" });
+  await inState(page, "completed");
+  await chartWith(page, "eval/reward_mean", { values: 2 }).waitFor();
+  await chartWith(page, "reward/mean", { values: 2 }).waitFor();
+  assert.deepEqual(await page.evaluate("globalThis.shifts"), []);
+});
+
 browserTest("a refusal and a failure that come late move nothing", async (page) => {
   await using world = await World.start();
   const run = await startSft(world, 100_000),

@@ -4,9 +4,18 @@ import { argumentsLine, splitOf } from "../parts/conversation.tsx";
 import { rateText } from "./run_checkpoint.tsx";
 import { forkOf, trainedText } from "./run_fork.tsx";
 import { rateOf } from "./run_controls.tsx";
-import { leavesOf } from "./config_leaves.ts";
+import { leavesOf, sourceOf } from "./config_leaves.ts";
 import { phaseText } from "./run.tsx";
-import { arrived, barsOf, inOrder, lineOf, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
+import {
+  arrived,
+  barsOf,
+  glanceTitles,
+  inOrder,
+  lineOf,
+  matches,
+  optionsOf,
+  sectionsOf,
+} from "./run_charts.tsx";
 import { eventText, filtered } from "./run_journal.tsx";
 import { firstOf, passes, RUNS_AT_ONCE } from "./runs.tsx";
 import { besideOf, stepFrom } from "./trajectory_places.ts";
@@ -64,6 +73,23 @@ Deno.test("stacked bars leave out what never happened", () => {
   ]);
 });
 
+Deno.test("what is seen at a glance has its places before the values come", () => {
+  const none = new Map(),
+    titles = (algorithm: Run["algorithm"], is_awaited: boolean, all = none) =>
+      glanceTitles(algorithm, { all, is_awaited });
+  assert.deepEqual(titles("sft", true), ["loss/sft", "Seconds of an update"]);
+  assert.deepEqual(titles("agent_grpo", true).length, 4);
+  assert.deepEqual(titles("sft", false), []);
+  const all = new Map([["stop/submitted", series([1])], ["reward/mean", series([0])]]);
+  assert.deepEqual(titles("agent_grpo", false, all), ["reward/mean", "How attempts ended"]);
+});
+
+Deno.test("the axis of a fraction or rate knows that it is one", () => {
+  const names = ["group/degenerate_fraction", "eval/pass_rate", "optimizer/learning_rate", "reward/mean"];
+  const all = new Map(names.map((name) => [name, series([1])]));
+  assert.deepEqual(names.map((name) => lineOf(name, all).is_share), [true, true, false, false]);
+});
+
 Deno.test("how charts are drawn stands in the address, within its limits", () => {
   const of = (query: string) => optionsOf(new URLSearchParams(query));
   assert.deepEqual(of("metrics=kl&smoothing=0.5&scale=log&from=3"), {
@@ -103,6 +129,12 @@ Deno.test("a configuration is shown by dotted names, lists as they are", () => {
   assert.deepEqual(leavesOf({ a: { b: 1, c: [1, 2] }, d: null }), [["a.b", "1"], ["a.c", "[1,2]"], [
     ...["d", "null"],
   ]]);
+});
+
+Deno.test("a value that overrides a rule was given, and so was an id of the catalogue, which has no source", () => {
+  const sources = { "training.lr": "override", "lora.rank": "default", "training.ctx": "derived" } as const;
+  const names = ["training.lr", "agent.environment.id", "lora.rank", "training.ctx"];
+  assert.deepEqual(names.map((name) => sourceOf(sources, name)), ["given", "given", "default", "derived"]);
 });
 
 Deno.test("runs are filtered by name or tag, state and algorithm together", () => {

@@ -29,10 +29,10 @@ interface ViewProps {
   run: Run;
 }
 
-const Overview: FunctionComponent<ViewProps> = ({ live, run: { algorithm, state } }) => (
+const Overview: FunctionComponent<ViewProps> = ({ live, run }) => (
   <>
-    <HealthPanel health={live.health.value} is_open={!LIVE_STATES.has(state)} />
-    <RunCharts live={live} main={MAIN_METRIC[algorithm]} />
+    <HealthPanel health={live.health.value} is_open={!LIVE_STATES.has(run.state)} />
+    <RunCharts live={live} run={run} />
   </>
 );
 

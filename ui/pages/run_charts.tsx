@@ -2,12 +2,15 @@
 
 import type { ComponentChildren } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
+import type { Run } from "../../api/types.ts";
 import type { LiveRun } from "../client/live_run.ts";
+import { MAIN_METRIC } from "../client/main_metric.ts";
 import { BUCKETS, detailOf, isCoarse, type Series, withDetail } from "../client/series.ts";
 import { useLoad } from "../client/use_call.ts";
 import { STOP_COLOURS, wordsOf } from "../parts/attempt.ts";
 import { Chart } from "../parts/chart.tsx";
 import type { Line, Zoom } from "../parts/drawing.ts";
+import { LIVE_STATES } from "../parts/state_badge.tsx";
 import { place, replacePlace } from "../routes.ts";
 
 /** Sections that people look at first; the others follow by name. */
@@ -72,12 +75,16 @@ export function lineOf(name: string, all: ReadonlyMap<string, Series>): Line {
     : counts.some((n) => n > 1)
     ? { low, high }
     : null;
-  return { label: name, colour: 1, x: updates, values, ...(band && { band }) };
+  const is_share = /(_fraction|pass_rate)$/.test(name);
+  // The title is its name.
+  return { label: name, legend: "value", is_share, colour: 1, x: updates, values, ...(band && { band }) };
 }
 
 /** Metrics of which only the parts together say something: a chart of stacked bars. */
 interface Parts {
   title: string;
+  /** Whether runs of all algorithms have it; absent: those with attempts. */
+  is_general?: true;
   metrics: readonly (readonly [metric: string, label: string, colour: number])[];
 }
 
@@ -91,6 +98,7 @@ const PARTS: readonly Parts[] = [
   },
   {
     title: "Seconds of an update",
+    is_general: true,
     metrics: [["time/rollout_seconds", "rollouts", 1], ["time/train_seconds", "training", 2]],
   },
   {
@@ -156,37 +164,70 @@ function RunChart({ options: { smoothing, is_log, zoom }, ...props }: {
   lines: readonly Line[];
   options: Options;
   is_stacked?: boolean;
+  note?: string;
+  legend_entries?: number;
 }) {
   return (
     <Chart cursor="run" {...props} smoothing={smoothing} is_log={is_log} zoom={zoom} onZoom={changeZoom} />
   );
 }
 
-/** The charts that say at a glance how a run goes. */
-function Glance({ live, main, options }: {
+/** The charts that say at a glance how a run goes; parts without a value only where they may get one. */
+export function glanceTitles(
+  algorithm: Run["algorithm"],
+  { all, is_awaited }: { all: ReadonlyMap<string, Series>; is_awaited: boolean },
+): string[] {
+  const main = MAIN_METRIC[algorithm];
+  const parts = PARTS.filter((parts) =>
+    barsOf(parts, all).length > 0 || is_awaited && (parts.is_general || algorithm === "agent_grpo")
+  );
+  return [...(is_awaited || all.has(main) ? [main] : []), ...parts.map(({ title }) => title)];
+}
+
+/** Why a run has no values yet. */
+function noValuesNote({ has_metrics }: LiveRun, state: Run["state"]): string {
+  return !has_metrics.value
+    ? "loading …"
+    : LIVE_STATES.has(state)
+    ? "no update has ended yet"
+    : "it ended before its first update";
+}
+
+/** Entries of a legend for which there is room from the start; few runs have more. */
+const LEGEND_ENTRIES = 5;
+
+/** They have their places from the start, also before a live run has values, so that nothing moves when these come. */
+function Glance({ live, run: { algorithm, state }, options }: {
   live: LiveRun;
-  main: string;
+  run: Run;
   options: Options;
 }) {
+  const main = MAIN_METRIC[algorithm],
+    order = useRef<string[]>([]),
+    [was_live] = useState(LIVE_STATES.has(state));
   const all = useZoomed(live, options.zoom, [main, ...PART_METRICS]);
-  const bars = new Map(PARTS.map((parts) => [parts.title, barsOf(parts, all)])), order = useRef<string[]>([]);
-  const titles = [...bars].flatMap(([title, lines]) => lines.length > 0 ? [title] : []);
-  order.current = arrived(order.current, all.has(main) ? [main, ...titles] : titles);
+  const is_awaited = was_live || !live.has_metrics.value || all.size === 0;
+  order.current = arrived(order.current, glanceTitles(algorithm, { all, is_awaited }));
   return (
-    <div class="charts">
-      {order.current.map((title) =>
-        title === main
-          ? <RunChart key={title} title={title} lines={[lineOf(main, all)]} options={options} />
-          : (
-            <RunChart
-              key={title}
-              title={title}
-              lines={bars.get(title)!}
-              options={{ ...options, smoothing: 0, is_log: false }}
-              is_stacked
-            />
-          )
-      )}
+    <div class="charts glance">
+      {order.current.map((title) => {
+        const parts = PARTS.find((parts) => parts.title === title);
+        if (!parts) {
+          const has_values = all.has(main), lines = has_values ? [lineOf(main, all)] : [];
+          const note = has_values ? {} : { note: noValuesNote(live, state) };
+          return <RunChart key={title} {...{ title, lines, options }} {...note} />;
+        }
+        return (
+          <RunChart
+            key={title}
+            title={title}
+            lines={barsOf(parts, all)}
+            options={{ ...options, smoothing: 0, is_log: false }}
+            legend_entries={Math.min(LEGEND_ENTRIES, parts.metrics.length)}
+            is_stacked
+          />
+        );
+      })}
     </div>
   );
 }
@@ -301,11 +342,8 @@ function Section({ name, metrics, live, options }: {
   );
 }
 
-export function RunCharts({ live, main }: {
-  live: LiveRun;
-  /** The metric that says whether the run learns. */
-  main: string;
-}) {
+export function RunCharts({ live, run }: { live: LiveRun; run: Run }) {
+  const main = MAIN_METRIC[run.algorithm];
   const options = optionsOf(place.value.query), all = live.series.value;
   const is_whole = options.typed === "";
   const order = useRef<string[]>([]);
@@ -316,12 +354,7 @@ export function RunCharts({ live, main }: {
   return (
     <section aria-label="charts">
       <ChartOptions {...options} />
-      {all.size === 0 && (
-        <p class="loading" role="status">
-          {live.has_metrics.value ? "The first update has not ended yet." : "Loading the charts …"}
-        </p>
-      )}
-      {is_whole && <Glance live={live} main={main} options={options} />}
+      {is_whole && <Glance live={live} run={run} options={options} />}
       {all.size > 0 && names.length === 0 && <p class="quiet">No metric has such a name.</p>}
       {sections.map(([name, metrics]) => (
         <Section key={name} name={name} metrics={metrics} live={live} options={options} />

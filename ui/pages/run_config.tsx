@@ -3,10 +3,7 @@
 import type { Run } from "../../api/types.ts";
 import { ListTable } from "../parts/list_table.tsx";
 import { place, replacePlace } from "../routes.ts";
-import { leavesOf } from "./config_leaves.ts";
-
-/** What stands for the source of a value that a person gave. */
-const GIVEN = "given";
+import { GIVEN, leavesOf, sourceOf } from "./config_leaves.ts";
 
 /** The keys whose name, value or source has a text. */
 function found(leaves: readonly (readonly [name: string, text: string, source: string])[], typed: string) {
@@ -17,7 +14,7 @@ function found(leaves: readonly (readonly [name: string, text: string, source: s
 export function RunConfig({ run }: { run: Run }) {
   const { segments, query } = place.value, typed = query.get("key") ?? "";
   const leaves = leavesOf(run.config).map(([name, text]) =>
-    [name, text, run.plan?.sources[name] ?? GIVEN] as const
+    [name, text, sourceOf(run.plan?.sources, name)] as const
   );
   if (leaves.length === 0) return <p class="quiet">View mode has no configuration.</p>;
   const shown = found(leaves, typed);
@@ -42,7 +39,7 @@ export function RunConfig({ run }: { run: Run }) {
             <td>
               <code>{text}</code>
             </td>
-            <td class={source === GIVEN ? undefined : "quiet"}>{source}</td>
+            <td class={source === GIVEN ? "given" : "quiet"}>{source}</td>
           </tr>
         ))}
       </ListTable>

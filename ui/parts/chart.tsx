@@ -1,6 +1,7 @@
 /** A chart of lines or of stacked bars. The drawing library is loaded with the first one that comes into view. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { countUnshown } from "./chart_places.ts";
 import type { Drawing, Drawn, Zoom } from "./drawing.ts";
 
 export interface ChartProps extends Drawn {
@@ -9,15 +10,19 @@ export interface ChartProps extends Drawn {
   cursor: string;
   /** A part of the x axis was chosen; it is shown when it comes back as `zoom`. Called as it first was. */
   onZoom: (zoom: Zoom) => void;
+  /** A remark beside the title. */
+  note?: string;
+  /** How many entries the legend has room for at least, when further lines may come. */
+  legend_entries?: number;
 }
 
 /** What the style sheet and the drawing make of a chart, in pixels. */
 const DRAWN_HEIGHT = 200, LEGEND_ROW = 22, LEGEND_SPACE = 12;
 
 /** The room for a drawing with its legend, so that nothing moves when it comes: two entries stand in a row. */
-function heightOf({ lines, smoothing, is_stacked = false }: Drawn): number {
+function heightOf({ lines, smoothing, is_stacked = false }: Drawn, least_entries: number): number {
   const entries = lines.map(({ band }) => is_stacked ? 1 : 1 + (band ? 2 : 0) + (smoothing > 0 ? 1 : 0));
-  const all = 1 + entries.reduce((sum, n) => sum + n, 0);
+  const all = 1 + Math.max(least_entries, entries.reduce((sum, n) => sum + n, 0));
   return DRAWN_HEIGHT + LEGEND_SPACE + LEGEND_ROW * Math.ceil(all / 2);
 }
 
@@ -35,8 +40,16 @@ function inWords({ title, lines, zoom }: ChartProps): string {
   return `${title}. ${texts.join("; ")}${part}`;
 }
 
+/** What is to know about the values beside the title. */
+function noteOf({ note, is_log, is_stacked = false, lines }: ChartProps): string | undefined {
+  const unshown = is_log && !is_stacked ? countUnshown(lines) : 0;
+  if (unshown === 0) return note;
+  return unshown === 1 ? "one value ≤ 0 is not shown" : `${unshown} values ≤ 0 are not shown`;
+}
+
 export function Chart(props: ChartProps) {
-  const { title, cursor, onZoom, ...drawn } = props;
+  const { title, cursor, onZoom, note: _, legend_entries = 0, ...drawn } = props, note = noteOf(props);
+  const [said, say] = useState("");
   const box = useRef<HTMLDivElement>(null),
     drawing = useRef<Drawing | null>(null),
     is_in_view = useRef(false);
@@ -69,16 +82,30 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     if (is_in_view.current) drawing.current?.draw(drawn);
   });
+  const move = (event: KeyboardEvent) => {
+    if (event.key === "Escape") drawing.current?.leave();
+    const text = drawing.current?.move(event.key) ?? null;
+    if (text === null) return;
+    event.preventDefault();
+    say(text);
+  };
   return (
     <figure class="chart">
-      <figcaption>{title}</figcaption>
+      <figcaption>
+        <span title={title}>{title}</span>
+        {note !== undefined && <span class="quiet">{note}</span>}
+      </figcaption>
       <div
         ref={box}
         class="plot"
         role="img"
         aria-label={inWords(props)}
-        style={{ minHeight: `${heightOf(drawn)}px` }}
+        tabIndex={0}
+        onKeyDown={move}
+        onBlur={() => drawing.current?.leave()}
+        style={{ minHeight: `${heightOf(drawn, legend_entries)}px` }}
       />
+      <p class="unseen" role="status">{said}</p>
     </figure>
   );
 }

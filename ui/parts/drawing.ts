@@ -1,12 +1,17 @@
 /** Draws lines and stacked bars with uPlot. In a chunk of its own. */
 
 import uPlot from "uplot";
+import { flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
 import { numberText } from "./format.ts";
 import { positive, smoothed, stacked } from "./smooth.ts";
 
 /** A line of a chart. */
 export interface Line {
   label: string;
+  /** Its name in the legend; absent: the label. */
+  legend?: string;
+  /** Whether its values are shares of 1. */
+  is_share?: boolean;
   /** The number of its colour, 1 to 10. */
   colour: number;
   x: readonly number[];
@@ -73,6 +78,13 @@ function allPlaces(lines: readonly Line[]): readonly number[] {
   return [...new Set(lines.flatMap(({ x }) => x))].sort((a, b) => a - b);
 }
 
+/** A value in the legend: that under the cursor, or the last one. */
+function legendText(values: readonly (number | null)[]) {
+  const last = values.findLast((value) => value !== null);
+  return (...[, number, , at]: [uPlot, number, number, number | null]) =>
+    numberText(at === null ? last : number);
+}
+
 /** The columns of a line: the values, faint when there is a smoothed line above them. */
 function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
   all: readonly number[];
@@ -82,22 +94,31 @@ function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
   const stroke = style.getPropertyValue(`--series-${line.colour}`).trim();
   const shown = (values: readonly (number | null)[]) =>
     placed(line.x, is_log ? positive(values) : values, all);
-  const value = (_: uPlot, number: number | null) => numberText(number);
+  const name = line.legend ?? line.label, past = smoothed(line.values, smoothing);
   const dash = line.dash && line.dash.length > 0 ? { dash: [...line.dash] } : {};
-  const base = { ...dash, scale: "y", width: 1.5, points: { show: line.x.length < 60, size: 4 }, value };
-  const raw: Column = { series: { ...base, label: line.label, stroke }, values: shown(line.values) };
+  const base = { ...dash, scale: "y", width: 1.5, points: { show: line.x.length < 60, size: 4 } };
+  const raw: Column = {
+    series: { ...base, label: name, stroke, value: legendText(line.values) },
+    values: shown(line.values),
+  };
   const band = line.band
     ? [line.band.high, line.band.low].map((values, i): Column => ({
-      series: { ...base, label: i === 0 ? "max" : "min", width: 0, points: { show: false } },
+      series: {
+        ...base,
+        label: i === 0 ? "max" : "min",
+        width: 0,
+        points: { show: false },
+        value: legendText(values),
+      },
       values: shown(values),
       ...(i === 0 && { band: stroke + BAND }),
     }))
     : [];
   if (smoothing === 0) return [...band, raw];
-  raw.series = { ...raw.series, stroke: stroke + FAINT, label: `${line.label} (raw)`, width: 1 };
+  raw.series = { ...raw.series, stroke: stroke + FAINT, label: `${name} (raw)`, width: 1 };
   return [...band, raw, {
-    series: { ...base, label: line.label, stroke, points: { show: false } },
-    values: shown(smoothed(line.values, smoothing)),
+    series: { ...base, label: name, stroke, points: { show: false }, value: legendText(past) },
+    values: shown(past),
   }];
 }
 
@@ -117,7 +138,7 @@ function stackedColumns(
         paths: uPlot.paths.bars!({ size: BAR }),
         // The legend has the part's own value, not the sum up to it.
         value: (...[, , , at]: [uPlot, number, number, number | null]) =>
-          at === null ? "–" : numberText(own[i]![at]),
+          numberText(at === null ? own[i]!.findLast((value) => value !== null) : own[i]![at]),
       },
       values: sums[i]!,
     };
@@ -152,6 +173,8 @@ export class Drawing {
 
   draw(drawn: Drawn): void {
     this.#drawn = drawn;
+    // There is nothing to draw yet.
+    if (drawn.lines.length === 0) return;
     const style = getComputedStyle(this.#box), all = allPlaces(drawn.lines);
     const columns = drawn.is_stacked
       ? stackedColumns(drawn.lines, all, style)
@@ -188,6 +211,38 @@ export class Drawing {
     this.#onZoom({ from: Math.max(0, Math.floor(from)), to: Math.ceil(to) });
   }
 
+  /** Moves the cursor as a key says. @returns What is there, in words; null when the key moves nothing. */
+  move(key: string): string | null {
+    const plot = this.#plot;
+    if (!plot) return null;
+    const x = plot.data[0], { min = -Infinity, max = Infinity } = plot.scales.x!;
+    const shown = {
+      first: x.findIndex((place) => place >= min!),
+      last: x.findLastIndex((place) => place <= max!),
+    };
+    const at = placeAfter(key, plot.cursor.idx ?? null, shown);
+    if (at === null || shown.first < 0) return null;
+    plot.setCursor({ left: plot.valToPos(x[at]!, "x"), top: HEIGHT / 2 });
+    return plot.series.map(({ label, value }, i) => {
+      const text = (value as (...given: unknown[]) => string)(plot, plot.data[i]![at], i, at);
+      return `${label} ${text}`;
+    }).join(", ");
+  }
+
+  /** Takes the cursor away. */
+  leave(): void {
+    this.#plot?.setCursor({ left: -10, top: -10 });
+  }
+
+  /** How far the values reach on the y axis. */
+  #values(low: number | null, high: number | null): [number | null, number | null] {
+    const { lines, is_stacked = false } = this.#drawn!;
+    if (low === null || high === null) return [null, null];
+    if (is_stacked) return [0, high * 1.05 || 1];
+    const is_share = lines.every(({ is_share = false }) => is_share);
+    return flatRange(low, high, is_share) ?? uPlot.rangeNum(low, high, 0.1, true);
+  }
+
   close(): void {
     this.#observer.disconnect();
     this.#theme.removeEventListener("change", this.#redraw);
@@ -199,7 +254,7 @@ export class Drawing {
     if (this.#drawn) this.draw(this.#drawn);
   };
 
-  #options({ is_log, is_stacked = false, x_axis = { label: "update" } }: Drawn, { columns, style }: {
+  #options({ is_log, x_axis = { label: "update" } }: Drawn, { columns, style }: {
     columns: readonly Column[];
     style: CSSStyleDeclaration;
   }): uPlot.Options {
@@ -214,19 +269,20 @@ export class Drawing {
     const bands = columns.flatMap(({ band }, i): uPlot.Band[] =>
       band === undefined ? [] : [{ series: [i + 1, i + 2], fill: band }]
     );
-    const { label, text = (place: number) => place.toLocaleString("en"), distances } = x_axis;
+    const { label, text = (place: number) => place.toLocaleString("en"), distances = WHOLE_DISTANCES } =
+      x_axis;
     const places: uPlot.Axis = {
       ...axis,
       size: 30,
       values: (_, splits) => splits.map(text),
-      ...(distances && { incrs: [...distances] }),
+      incrs: [...distances],
     };
     return {
       width: this.#box.clientWidth || 400,
       height: HEIGHT,
       scales: {
         x: { time: false, range: (_, low, high) => this.#edges(low, high) },
-        y: { distr: is_log ? 3 : 1, ...(is_stacked && { range: (_, __, high) => [0, high * 1.05 || 1] }) },
+        y: is_log ? { distr: 3 } : { range: (_, low, high) => this.#values(low, high) },
       },
       axes: [places, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],
       cursor: {
@@ -240,7 +296,7 @@ export class Drawing {
       hooks: { setSelect: [(plot) => this.#choose(plot)] },
       legend: { live: true },
       series: [
-        { label, value: (_, place) => place === null ? "–" : text(place) },
+        { label, value: (_, place) => place === null ? "last" : text(place) },
         ...columns.map(({ series }) => series),
       ],
       bands,

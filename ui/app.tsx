@@ -16,6 +16,7 @@ import { LoginPage } from "./pages/login.tsx";
 import { NewRunPage } from "./pages/new_run.tsx";
 import { RunPage } from "./pages/run.tsx";
 import { RunsPage } from "./pages/runs.tsx";
+import { usePageFocus } from "./parts/page_focus.ts";
 import { ProblemBox } from "./parts/problem.tsx";
 import { hrefOf, place } from "./routes.ts";
 
@@ -97,6 +98,17 @@ function pageOf(name: string, is_in_view_mode: boolean): ComponentType {
   return is_in_view_mode && !entry.in_view_mode ? NotInViewMode : entry.page;
 }
 
+/** The page, and the focus on its heading when it is another one. */
+function Main({ page: Page }: { page: ComponentType }) {
+  const { segments } = place.value;
+  usePageFocus(segments.slice(0, 2).join("/"), segments.join("/"));
+  return (
+    <main id="main" tabIndex={-1}>
+      <Page />
+    </main>
+  );
+}
+
 function Navigation({ current, session, server: { capabilities, is_in_view_mode } }: {
   current: string;
   session: Session;
@@ -145,16 +157,13 @@ export function App({ api, session }: { api: Api; session: Session }) {
   }
   if (!server) return <main class="alone loading">Connecting …</main>;
   const { capabilities, is_in_view_mode } = server;
-  const Page = pageOf(current, is_in_view_mode);
   return (
     <ClientProvider value={{ api, session, capabilities }}>
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), focusMain())}>
         Skip to the page
       </a>
       <Navigation current={current} session={session} server={server} />
-      <main id="main" tabIndex={-1}>
-        <Page />
-      </main>
+      <Main page={pageOf(current, is_in_view_mode)} />
     </ClientProvider>
   );
 }

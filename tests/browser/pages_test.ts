@@ -108,6 +108,15 @@ browserTest("a narrow window has every page and the progress of each run in sigh
   assert.deepEqual(await brokenRules(page), []);
 }, { viewport: NARROW });
 
+browserTest("a start that is refused leads to the first field that is wrong", async (page) => {
+  const { world } = await made.get();
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/new`);
+  await page.getByText("Not complete yet", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Start", exact: true }).press("Enter");
+  await page.locator('[id^="field"]:focus').waitFor();
+});
+
 browserTest("what belongs to another address is gone while the page's own is awaited", async (page) => {
   const { world, trained: { id } } = await made.get();
   await logIn(page, world);
@@ -197,7 +206,8 @@ browserTest("a run is found, read and left by the keyboard alone", async (page) 
   assert.equal(await page.evaluate("document.activeElement.id"), "main");
   await tabTo(page, run.name);
   await page.keyboard.press("Enter");
-  await page.getByRole("heading", { level: 1, name: run.name }).waitFor();
+  await page.locator("h1:focus").getByText(run.name, { exact: true }).waitFor();
+  assert.equal(await page.title(), `${run.name} · completed · svc`);
   await tabTo(page, "Journal");
   await page.keyboard.press("Enter");
   await page.getByRole("list", { name: /^journal/ }).waitFor();

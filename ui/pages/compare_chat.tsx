@@ -129,9 +129,11 @@ function Ask({ chat }: { chat: SideChat }) {
         />
       </label>
       <div class="ask-actions">
-        <button type="submit" class="primary" disabled={!can_send}>Send</button>
-        <button type="button" disabled={!is_busy} onClick={() => chat.stop()}>Stop</button>
-        <button type="button" disabled={!has_begun} onClick={() => chat.clear()}>New conversation</button>
+        <button type="submit" class="primary" aria-disabled={!can_send}>Send</button>
+        <button type="button" aria-disabled={!is_busy} onClick={() => is_busy && chat.stop()}>Stop</button>
+        <button type="button" aria-disabled={!has_begun} onClick={() => has_begun && chat.clear()}>
+          New conversation
+        </button>
       </div>
       <Options options={options} onChange={setOptions} />
     </form>

@@ -82,7 +82,7 @@ function Upload() {
           ))}
         </select>
       </label>
-      <button type="submit" class="primary" disabled={!file || action.is_busy}>Upload</button>
+      <button type="submit" class="primary" aria-disabled={!file || action.is_busy}>Upload</button>
       {action.is_busy && file && (
         <Sending
           sent={sent}

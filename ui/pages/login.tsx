@@ -11,6 +11,7 @@ export function LoginPage({ api, session }: { api: Api; session: Session }) {
   const [error, setError] = useState<unknown>(null), [is_busy, setBusy] = useState(false);
   const submit = async (event: Event) => {
     event.preventDefault();
+    if (is_busy) return;
     setBusy(true);
     setError(null);
     const given = token.trim();
@@ -53,7 +54,7 @@ export function LoginPage({ api, session }: { api: Api; session: Session }) {
           />
           Remember it in this browser
         </label>
-        <button type="submit" class="primary" disabled={is_busy}>Log in</button>
+        <button type="submit" class="primary" aria-disabled={is_busy}>Log in</button>
         {error !== null && !is_wrong && <ProblemBox error={error} />}
       </form>
     </main>

@@ -9,6 +9,7 @@ import { useFollowed } from "../client/use_followed.ts";
 import { wordsOf } from "../parts/attempt.ts";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { durationText, numberText } from "../parts/format.ts";
+import { useTitle } from "../parts/page_focus.ts";
 import { ProblemBox } from "../parts/problem.tsx";
 import { LIVE_STATES, StateBadge } from "../parts/state_badge.tsx";
 import { hrefOf, place } from "../routes.ts";
@@ -220,6 +221,7 @@ export function RunPage() {
   const [, id = "", name = ""] = place.value.segments;
   const live = useFollowed((api) => new LiveRun(api, id), id);
   const run = live.run.value, error = live.error.value;
+  useTitle(run && `${run.name} · ${run.state} · svc`);
   if (error !== null) return <ProblemBox error={error} onRetry={() => location.reload()} />;
   // Its key keeps it from becoming another paragraph further down.
   if (!run) return <p key="loading" class="loading">Loading the run …</p>;

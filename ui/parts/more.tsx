@@ -18,7 +18,7 @@ export function WithMore<T>({ of, what, children }: {
       {(items.length > 0 || is_done) && children(items)}
       {error !== null && <ProblemBox error={error} onRetry={() => more()} />}
       {error === null && !is_done && (
-        <button type="button" disabled={is_busy} onClick={() => more()}>Show more {what}</button>
+        <button type="button" aria-disabled={is_busy} onClick={() => more()}>Show more {what}</button>
       )}
     </>
   );

@@ -1,6 +1,7 @@
 /** What the server says of a run before it starts: memory, levers, time, template, warnings, or why it is refused. */
 
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import type { InsufficientMemory, Plan, TemplateProbe } from "../../../api/types.ts";
 import { ApiProblem } from "../../client/api.ts";
 import type { Planned } from "../../client/planner.ts";
@@ -129,7 +130,9 @@ function Schedule({ plan: { schedule }, is_busy, onMeasure }: {
         ]}
       />
       {!calibrated && (
-        <button type="button" disabled={is_busy} onClick={onMeasure}>Measure an update on the device</button>
+        <button type="button" aria-disabled={is_busy} onClick={() => is_busy || onMeasure()}>
+          Measure an update on the device
+        </button>
       )}
     </Part>
   );
@@ -252,9 +255,19 @@ function stateOf({ planned: { plan, error, awaited }, is_incomplete }: PlanPanel
   return plan ? "Ready to start" : "";
 }
 
+/** Moves the focus to the first field that is refused, when the start was. */
+function useRefusedStart({ is_starting, planned: { error }, places }: PlanPanelProps): void {
+  const was_starting = useRef(false);
+  useEffect(() => {
+    if (was_starting.current && !is_starting && error !== null) places[0]?.onGo();
+    was_starting.current = is_starting;
+  }, [is_starting]);
+}
+
 export function PlanPanel(props: PlanPanelProps) {
   const { planned: { plan, error, awaited }, levers, is_starting, onMeasure, onRetry, onStart } = props;
   const is_busy = awaited !== null;
+  useRefusedStart(props);
   return (
     <aside class="plan" aria-labelledby="plan-title">
       <header>
@@ -262,7 +275,7 @@ export function PlanPanel(props: PlanPanelProps) {
           <h2 id="plan-title">Plan</h2>
           <p class="quiet" role="status">{stateOf(props)}</p>
         </div>
-        <button type="button" class="primary" disabled={is_starting} onClick={onStart}>
+        <button type="button" class="primary" aria-disabled={is_starting} onClick={onStart}>
           {is_starting ? "Starting …" : "Start"}
         </button>
       </header>

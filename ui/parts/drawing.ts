@@ -115,7 +115,12 @@ function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
     }))
     : [];
   if (smoothing === 0) return [...band, raw];
-  raw.series = { ...raw.series, stroke: stroke + FAINT, label: `${name} (raw)`, width: 1 };
+  raw.series = {
+    ...raw.series,
+    stroke: stroke + FAINT,
+    label: line.legend === undefined ? `${name} (raw)` : "raw",
+    width: 1,
+  };
   return [...band, raw, {
     series: { ...base, label: name, stroke, points: { show: false }, value: legendText(past) },
     values: shown(past),

@@ -141,6 +141,7 @@ async function forks(visit: Visit): Promise<void> {
     .getByText(`updates ${update + 1} to ${update + FORKED_UPDATES}`).waitFor();
   await page.getByRole("button", { name: "Fork", exact: true }).click();
   await shownRun(visit, FORK_NAME);
+  await page.getByText(`It continues ${RUN_NAME} from ${name}.`).waitFor();
   await inState(page, "completed");
   visit.fork = await shownRun(visit, FORK_NAME);
   assert.deepEqual(visit.fork.parent, { run: run.id, checkpoint: name });

@@ -5,6 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import { isViewed, LiveRun } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
+import { useCall } from "../client/use_call.ts";
 import { useFollowed } from "../client/use_followed.ts";
 import { wordsOf } from "../parts/attempt.ts";
 import { type Fact, Facts } from "../parts/facts.tsx";
@@ -182,6 +183,20 @@ function PhaseLine({ run }: { run: Run }) {
   );
 }
 
+/** Which run a fork continues. It comes as a whole once the name is known; a run that is gone has its id for one. */
+function ParentLine({ parent: { run: id, checkpoint } }: { parent: NonNullable<Run["parent"]> }) {
+  const { value, error } = useCall("GET /v1/runs/{id}", { params: { id } });
+  return (
+    <p class="parent">
+      {(value || error !== null) && (
+        <>
+          It continues <a href={hrefOf(["runs", id])}>{value?.name ?? id}</a> from {checkpoint}.
+        </>
+      )}
+    </p>
+  );
+}
+
 /** The time now, each second anew while `is_live`. */
 function useNow(is_live: boolean): number {
   const [now, setNow] = useState(Date.now());
@@ -241,12 +256,7 @@ export function RunPage() {
       </header>
       {!view.is_deep && <PhaseLine run={run} />}
       {!view.is_deep && run.notes !== "" && <p class="run-notes">{run.notes}</p>}
-      {!view.is_deep && run.parent && (
-        <p>
-          It continues <a href={hrefOf(["runs", run.parent.run])}>{run.parent.run}</a> from{" "}
-          {run.parent.checkpoint}.
-        </p>
-      )}
+      {!view.is_deep && run.parent && <ParentLine parent={run.parent} />}
       {!view.is_deep && (
         <>
           {run.progress.updates !== null && (

@@ -64,19 +64,29 @@ function RateForm({ rate, is_off, is_busy, onSet }: {
 /** The commands of a run, with what the last one said and why one failed. */
 function useCommands(run: Run, onChange: () => Promise<unknown>) {
   const { api } = useClient(), action = useAction(), params = { id: run.id };
+  // An evaluation may take minutes, in which a run can be paused or cancelled.
+  const evaluation = useAction();
   const [said, say] = useState(""), [rate, setRate] = useState<AcceptedRate | null>(null);
   const start = (work: () => Promise<unknown>) => action.start(() => work().then(onChange));
   const { state, progress: { update } } = run;
   return {
-    ...{ action, said, rate },
-    isOff: (command: Command) => action.is_busy || !isOffered(command, state),
+    ...{ said, rate, is_busy: action.is_busy, error: action.error ?? evaluation.error },
+    clear: () => (action.clear(), evaluation.clear()),
+    isOff: (command: Command) =>
+      (command === "evaluate" ? evaluation : action).is_busy || !isOffered(command, state),
     pause: () => start(() => api.call("POST /v1/runs/{id}/pause", { params })),
     resume: () => start(() => api.call("POST /v1/runs/{id}/resume", { params })),
     checkpoint: () => start(() => api.call("POST /v1/runs/{id}/checkpoints", { params })),
     evaluate: () =>
-      start(async () => {
-        const result = await api.call("POST /v1/runs/{id}/evaluate", { params });
-        say(`Held-out: ${scoreText(result)}`);
+      evaluation.start(async () => {
+        say("Evaluating …");
+        let score = "";
+        try {
+          score = `Held-out: ${scoreText(await api.call("POST /v1/runs/{id}/evaluate", { params }))}`;
+          await onChange();
+        } finally {
+          say(score);
+        }
       }),
     cancel: () => {
       const body = state === "stopping"
@@ -99,7 +109,7 @@ function useCommands(run: Run, onChange: () => Promise<unknown>) {
 }
 
 export function RunControls({ run, onChange }: { run: Run; onChange(): Promise<unknown> }) {
-  const { id, state, name } = run, commands = useCommands(run, onChange), { isOff, action } = commands;
+  const { id, state, name } = run, commands = useCommands(run, onChange), { isOff } = commands;
   const [is_edited, setEdited] = useState(false), edit = useRef<HTMLButtonElement>(null);
   const close = () => {
     setEdited(false);
@@ -135,11 +145,11 @@ export function RunControls({ run, onChange }: { run: Run; onChange(): Promise<u
       <RateForm
         rate={rateOf(run, commands.rate)}
         is_off={!isOffered("set_lr", state)}
-        is_busy={action.is_busy}
+        is_busy={commands.is_busy}
         onSet={commands.setRate}
       />
       {is_edited && <DetailsForm run={run} onSaved={onChange} onClose={close} />}
-      {action.error !== null && <ProblemBox error={action.error} onClose={action.clear} />}
+      {commands.error !== null && <ProblemBox error={commands.error} onClose={commands.clear} />}
     </section>
   );
 }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
 import type { Run } from "../../api/types.ts";
+import { numberText } from "../../ui/parts/format.ts";
 import { shownEvents } from "../shown_events.ts";
 import { smallSft } from "../small_sft.ts";
 import { browserTest, closeBrowser } from "./browser.ts";
@@ -45,6 +46,10 @@ browserTest("nothing moves while 200 events arrive", async (page) => {
   await world.api("POST", `/v1/runs/${before.id}/cancel`, { at: "now" });
   await inState(page, "completed");
   await chartWith(page, "loss/sft", { values: 100 }).waitFor();
+  // The legend has the last value, which its chart got after it was made.
+  const { last_metrics } = await world.api<Run>("GET", `/v1/runs/${run.id}`);
+  const legend = chartWith(page, "loss/sft", { values: 100 }).locator(".u-value");
+  await legend.getByText(numberText(last_metrics["loss/sft"]), { exact: true }).waitFor();
   let events = 0;
   const headers = { authorization: `Bearer ${TOKEN}` };
   for await (const _ of shownEvents(`${world.url}/v1/runs/${run.id}/events`, 0, headers)) events++;

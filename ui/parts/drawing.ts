@@ -78,11 +78,16 @@ function allPlaces(lines: readonly Line[]): readonly number[] {
   return [...new Set(lines.flatMap(({ x }) => x))].sort((a, b) => a - b);
 }
 
-/** A value in the legend: that under the cursor, or the last one. */
-function legendText(values: readonly (number | null)[]) {
-  const last = values.findLast((value) => value !== null);
-  return (...[, number, , at]: [uPlot, number, number, number | null]) =>
-    numberText(at === null ? last : number);
+/** A value in the legend: that under the cursor, or the last one that the line has now. */
+function legendText(...[plot, number, column, at]: [uPlot, number | null, number, number | null]): string {
+  const values: readonly Value[] = Array.from(plot.data[column]!);
+  return numberText(at === null ? values.findLast((value) => value !== undefined) : number);
+}
+
+/** The same for a stacked bar: the part's own value, not the sum up to it, and so without the next column's. */
+function partText(...[plot, , column, at]: [uPlot, number | null, number, number | null]): string {
+  const place = at ?? plot.data[0].length - 1, sum = plot.data[column]![place];
+  return numberText(sum === undefined || sum === null ? null : sum - (plot.data[column + 1]?.[place] ?? 0));
 }
 
 /** The columns of a line: the values, faint when there is a smoothed line above them. */
@@ -94,11 +99,11 @@ function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
   const stroke = style.getPropertyValue(`--series-${line.colour}`).trim();
   const shown = (values: readonly (number | null)[]) =>
     placed(line.x, is_log ? positive(values) : values, all);
-  const name = line.legend ?? line.label, past = smoothed(line.values, smoothing);
+  const name = line.legend ?? line.label;
   const dash = line.dash && line.dash.length > 0 ? { dash: [...line.dash] } : {};
   const base = { ...dash, scale: "y", width: 1.5, points: { show: line.x.length < 60, size: 4 } };
   const raw: Column = {
-    series: { ...base, label: name, stroke, value: legendText(line.values) },
+    series: { ...base, label: name, stroke, value: legendText },
     values: shown(line.values),
   };
   const band = line.band
@@ -108,7 +113,7 @@ function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
         label: i === 0 ? "max" : "min",
         width: 0,
         points: { show: false },
-        value: legendText(values),
+        value: legendText,
       },
       values: shown(values),
       ...(i === 0 && { band: stroke + BAND }),
@@ -122,8 +127,8 @@ function columnsOf(line: Line, { all, drawn: { smoothing, is_log }, style }: {
     width: 1,
   };
   return [...band, raw, {
-    series: { ...base, label: name, stroke, points: { show: false }, value: legendText(past) },
-    values: shown(past),
+    series: { ...base, label: name, stroke, points: { show: false }, value: legendText },
+    values: shown(smoothed(line.values, smoothing)),
   }];
 }
 
@@ -141,9 +146,7 @@ function stackedColumns(
       series: {
         ...{ label, scale: "y", stroke: fill, fill, width: 0, points: { show: false } },
         paths: uPlot.paths.bars!({ size: BAR }),
-        // The legend has the part's own value, not the sum up to it.
-        value: (...[, , , at]: [uPlot, number, number, number | null]) =>
-          numberText(at === null ? own[i]!.findLast((value) => value !== null) : own[i]![at]),
+        value: partText,
       },
       values: sums[i]!,
     };

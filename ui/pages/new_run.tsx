@@ -1,6 +1,6 @@
 /** A new run: a recipe by steps or the text of a configuration, with the server's plan beside it. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Dataset, Plan, ProblemError } from "../../api/types.ts";
 import { ApiProblem } from "../client/api.ts";
 import { type ConfigKeys, configKeysOf } from "../client/config_schema.ts";
@@ -179,7 +179,8 @@ function useMode(
   { planned, plan, keys }: { planned: Planned; plan: Plan | null; keys: Form["keys"] },
 ) {
   const [is_carried, setCarried] = useState(false), { mode, from } = run;
-  useEffect(() => saveRun(sessionStorage, run), [run]);
+  // At once: an effect that waits for the next frame is dropped when the page is left before it.
+  useLayoutEffect(() => saveRun(sessionStorage, run), [run]);
   useEffect(() => replacePlace(["new"], { from, mode: mode === "toml" ? mode : null }), [from, mode]);
   useEffect(() => {
     // The newest plan of the recipe may be on its way.

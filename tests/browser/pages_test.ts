@@ -136,15 +136,24 @@ browserTest("what belongs to another address is gone while the page's own is awa
   assert.equal(await updates.count(), 0);
 });
 
+/** Frames in which the browser has scrolled to what has the focus. */
+const MAX_FRAMES = 120;
+
 /** What has the focus; null where it is on nothing of the page. */
-const FOCUSED = `(() => {
+const FOCUSED = `(async () => {
   const element = document.activeElement;
   if (!element || element === document.body) return null;
-  const { outlineStyle, outlineWidth } = getComputedStyle(element), box = element.getBoundingClientRect();
+  const isSeen = () => {
+    const box = element.getBoundingClientRect();
+    return box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+  };
+  // The browser may scroll to it in one of the next frames.
+  for (let i = 0; i < ${MAX_FRAMES} && !isSeen(); i++) await new Promise(requestAnimationFrame);
+  const { outlineStyle, outlineWidth } = getComputedStyle(element);
   return {
     html: element.outerHTML.slice(0, 120),
     has_ring: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2,
-    is_seen: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+    is_seen: isSeen(),
   };
 })()`;
 

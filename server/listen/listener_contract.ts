@@ -50,6 +50,12 @@ const BROKEN: Readonly<Record<string, string>> = {
   "an unknown version": `GET / HTTP/9.9\r\nHost: a\r\n${CLOSE}`,
 };
 
+/** Reads until the connection ends, also when it is reset. */
+async function untilEnd(connection: Deno.TcpConn): Promise<void> {
+  const buffer = new Uint8Array(4096);
+  while (await connection.read(buffer).catch(() => null) !== null);
+}
+
 type Test = (listen: Listen) => Promise<void>;
 
 const TESTS: Readonly<Record<string, Test>> = {
@@ -128,6 +134,58 @@ const TESTS: Readonly<Record<string, Test>> = {
         const text = await sendRaw(address, `${first}POST /second HTTP/1.1\r\nHost: a\r\n${CLOSE}`);
         assert.match(text, /at \/first\.[^]*at \/second\./, method);
       }
+    });
+  },
+
+  "a request behind an answer that came before its body's end is answered, or not carried out": async (
+    listen,
+  ) => {
+    const seen: string[] = [], go = Promise.withResolvers<void>();
+    const handle = (_: Request, { target }: RequestContext) => {
+      seen.push(target);
+      const body = async function* () {
+        yield new TextEncoder().encode(`at ${target}.`);
+        await go.promise;
+        yield new TextEncoder().encode(`end of ${target}.`);
+      };
+      return Promise.resolve(new Response(ReadableStream.from(body())));
+    };
+    await withHandler({ listen, handle }, async (address) => {
+      using connection = await connect(address);
+      const write = (text: string) => connection.write(new TextEncoder().encode(text));
+      await write("POST /first HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab");
+      const read = reader(connection);
+      await read("at /first.");
+      await write(`cdePOST /second HTTP/1.1\r\nHost: a\r\n${CLOSE}`);
+      for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setTimeout(resolve));
+      go.resolve();
+      const is_last = /\r\nconnection: close\r\n/i.test(await read("end of /first."));
+      if (is_last) await untilEnd(connection);
+      else await read("end of /second.");
+      assert.deepEqual(seen, is_last ? ["/first"] : ["/first", "/second"]);
+    });
+  },
+
+  "a request behind one that is answered while the server stops is answered, or not carried out": async (
+    listen,
+  ) => {
+    const seen: string[] = [], asked = Promise.withResolvers<void>(), go = Promise.withResolvers<void>();
+    const handle = async (_: Request, { target }: RequestContext) => {
+      seen.push(target);
+      asked.resolve();
+      await go.promise;
+      return new Response(`at ${target}.`);
+    };
+    await withHandler({ listen, handle, clock: new ManualClock() }, async (address, _, listener) => {
+      const line = (target: string) => `POST ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
+      const text = sendRaw(address, `${line("/first")}${line("/second")}`);
+      await asked.promise;
+      const closed = listener.close();
+      go.resolve();
+      const answered = [...(await text).matchAll(/at (.+?)\./g)].map(([, target]) => target);
+      await closed;
+      assert.equal(answered[0], "/first");
+      assert.deepEqual(seen, answered);
     });
   },
 

@@ -103,64 +103,58 @@ const LATE_MS = 4000;
  * Writes an answer at the client's pace. The body is cancelled when the client disconnects or stops reading. The
  * connection of a slow client is closed after the answer.
  *
+ * @returns Whether the connection takes another request.
  * @throws The body's error, possibly after its first bytes have been sent.
  */
 export async function sendResponse(
   response: Response,
   [message, outgoing]: [message: IncomingMessage, outgoing: ServerResponse],
   { clock, stall_ms }: WritePace,
-): Promise<void> {
+): Promise<boolean> {
   const headers = Object.fromEntries(response.headers);
   // The unread rest of a body would be taken for the next request.
   if (!message.complete) headers.connection = "close";
   outgoing.writeHead(response.status, headers);
-  if (!response.body) return void outgoing.end();
+  const reader = response.body?.getReader();
   // The first event of a stream may come late, so send the headers now.
-  if (headers["content-length"] === undefined) outgoing.flushHeaders();
-  const reader = response.body.getReader();
+  if (reader && headers["content-length"] === undefined) outgoing.flushHeaders();
   let wake = () => {}, is_late = false;
   const taken = async (all: Promise<void>) => {
-    // Without a socket the answer waits for earlier answers on its connection, not for the client.
-    const started_ms = outgoing.socket === null ? Infinity : clock.monotonic_ms();
-    await untilTaken(all, [message, outgoing], { clock, stall_ms });
+    const started_ms = clock.monotonic_ms();
+    await untilTaken(all, outgoing, { clock, stall_ms });
     is_late ||= clock.monotonic_ms() - started_ms > LATE_MS;
   };
   const cancel = () => {
-    reader.cancel(clientDisconnected()).catch(() => {});
+    reader?.cancel(clientDisconnected()).catch(() => {});
     wake();
   };
   outgoing.on("drain", () => wake());
   outgoing.once("close", cancel);
   // The client may have disconnected before.
   if (outgoing.destroyed) cancel();
-  while (!outgoing.destroyed) {
+  while (reader && !outgoing.destroyed) {
     const { done, value } = await reader.read();
     if (done) break;
     const drained = new Promise<void>((resolve) => wake = resolve);
     if (!outgoing.write(value)) await taken(drained);
   }
-  if (outgoing.destroyed) return;
+  if (outgoing.destroyed) return false;
   const finished = new Promise<void>((resolve) => wake = resolve);
   outgoing.once("finish", () => wake());
   outgoing.end();
-  // An answer that waited for its connection may have been drained without a byte for the client.
   await taken(finished);
   // The system has all bytes of the answer, so closing the connection loses none.
   if (is_late) message.socket.destroy();
+  return headers.connection !== "close" && !is_late;
 }
 
 /** Waits until the written bytes are sent. A client that reads nothing for `stall_ms` is cut off. */
 async function untilTaken(
   taken: Promise<void>,
-  [message, outgoing]: [message: IncomingMessage, outgoing: ServerResponse],
+  outgoing: ServerResponse,
   { clock, stall_ms }: WritePace,
 ): Promise<void> {
   const done = new AbortController();
   taken.then(() => done.abort());
-  // Without a socket it waits for the answers to earlier requests on the same connection.
-  for (let is_first = false; !is_first && !message.socket.destroyed;) {
-    is_first = outgoing.socket !== null;
-    if (await clock.sleep(stall_ms, done.signal).then(() => false, () => true)) return;
-  }
-  outgoing.destroy();
+  await clock.sleep(stall_ms, done.signal).then(() => outgoing.destroy(), () => {});
 }

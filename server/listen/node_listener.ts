@@ -16,18 +16,23 @@ const PARSER_LIMITS = {
   connectionsCheckingInterval: 500,
 } as const;
 
+/** Requests that wait on a connection for the answer to an earlier one. With more of them the connection is closed. */
+export const MAX_WAITING = 32;
+
 type Exchange = [message: IncomingMessage, outgoing: ServerResponse];
 
+/** Answers a request. @returns Whether its connection takes another one. */
 async function answer(
   [message, outgoing]: Exchange,
   options: ListenerOptions & { isClosing: () => boolean },
-): Promise<void> {
+): Promise<boolean> {
   const { log, clock, limits: { body_pace, stall_ms } } = options;
   let trace_id: string | null = null;
   const encoding = message.headers["transfer-encoding"];
   // The parser refuses other encodings only when the body is read, after a command would have been carried out.
   if (encoding !== undefined && encoding.toLowerCase() !== "chunked") {
-    return void outgoing.writeHead(400, { connection: "close" }).end();
+    outgoing.writeHead(400, { connection: "close" }).end();
+    return false;
   }
   try {
     const cut = () => refuseSlowBody(message, outgoing);
@@ -36,12 +41,40 @@ async function answer(
     const response = await options.handle(request, { ...context, span: spanOf(outgoing) });
     trace_id = response.headers.get("x-trace-id");
     if (options.isClosing()) response.headers.set("connection", "close");
-    await sendResponse(response, [message, outgoing], { clock, stall_ms });
+    return await sendResponse(response, [message, outgoing], { clock, stall_ms });
   } catch (error) {
     const reason = error instanceof Error ? error.stack ?? error.message : String(error);
     if (!outgoing.destroyed) log({ level: "error", trace_id, message: reason });
     // Cut off an answer that cannot be completed, so that a client does not take a part for all of it.
     outgoing.destroy();
+    return false;
+  }
+}
+
+/**
+ * The requests of each connection, which begin one after the other: one whose answer cannot be sent any more, because
+ * the answer before it ended the connection, must not be carried out.
+ */
+class Connections {
+  readonly #open = new WeakMap<object, { unanswered: number; last: Promise<boolean> }>();
+
+  /** Calls `begin` when the requests before are answered, unless the connection has ended. */
+  async take([message, outgoing]: Exchange, begin: () => Promise<boolean>): Promise<void> {
+    const { socket } = message;
+    const connection = this.#open.get(socket) ?? { unanswered: 0, last: Promise.resolve(true) };
+    this.#open.set(socket, connection);
+    if (connection.unanswered > MAX_WAITING) {
+      outgoing.destroy();
+      return void socket.destroy();
+    }
+    connection.unanswered++;
+    connection.last = connection.last.then((goes_on) => {
+      if (goes_on && !socket.destroyed) return begin();
+      outgoing.destroy();
+      return false;
+    });
+    await connection.last;
+    connection.unanswered--;
   }
 }
 
@@ -50,14 +83,15 @@ export async function listenNode(options: ListenerOptions): Promise<Listener> {
   const { headers_ms, max_connections, close_grace_ms } = options.limits;
   const limits = { ...PARSER_LIMITS, headersTimeout: headers_ms };
   let open = 0, is_closing = false;
-  const isClosing = () => is_closing;
+  const isClosing = () => is_closing, connections = new Connections();
   const end = () => {
     if (--open === 0 && is_closing) server.closeAllConnections();
   };
   const server = createServer(limits, (message, outgoing) => {
     open++;
     outgoing.once("close", end);
-    void answer([message, outgoing], { ...options, isClosing });
+    const exchange: Exchange = [message, outgoing];
+    void connections.take(exchange, () => answer(exchange, { ...options, isClosing }));
   });
   server.maxConnections = max_connections;
   await new Promise<void>((resolve, reject) => {

@@ -44,7 +44,7 @@ async function configOf(path: string | null): Promise<ServerConfig> {
     : await loadServerConfig(path);
 }
 
-/** The time for runs to write a checkpoint and leave. */
+/** The time for runs to write a checkpoint and leave, and for jobs. */
 const SHUTDOWN_MS = 8000;
 
 /** The time for everything to stop. */
@@ -150,9 +150,16 @@ async function open(
   return { server, fleet, jobs, database };
 }
 
-/** Closes everything; live runs write a checkpoint first. */
+/**
+ * Closes everything; live runs write a checkpoint first. Jobs that take longer are refused then, so that their requests
+ * get an answer before their connections are closed.
+ */
 async function close({ server, fleet, jobs, database }: Opened): Promise<void> {
+  const closed = new AbortController();
+  const refusing = systemClock.sleep(SHUTDOWN_MS, closed.signal).then(() => jobs.close(), () => {});
   await Promise.all([server.close(), fleet.close(SHUTDOWN_MS)]);
+  closed.abort();
+  await refusing;
   await jobs.close();
   database.close();
 }

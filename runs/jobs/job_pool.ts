@@ -3,7 +3,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { nextTurn } from "../../core/pauses.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import { answerOf, cancelled, JobProcess } from "./job_process.ts";
+import { answerOf, JobProcess } from "./job_process.ts";
 import {
   JOB_QUEUES,
   type JobName,
@@ -32,6 +32,9 @@ export interface JobPoolOptions {
   /** Limits and permissions by name; absent: {@link JOBS}. */
   jobs?: { readonly [N in JobName]: JobSpec<JobTypes[N]["request"]> };
 }
+
+/** After this many seconds the pool of a server that is started again may take a job. */
+const CLOSED_RETRY_SECONDS = 30;
 
 /** A process without a job. Only a job that needs exactly its permissions, which name files, can use it. */
 interface Idle {
@@ -108,9 +111,13 @@ export class JobPool implements JobRunner {
     return (this.#options.jobs ?? JOBS)[name];
   }
 
-  /** Ends all processes and fails all jobs. Resolves when the processes are gone. */
+  /** Ends all processes and refuses all jobs, also later ones, as busy. Resolves when the processes are gone. */
   async close(): Promise<void> {
-    this.#closed.abort(cancelled("finish the job"));
+    this.#closed.abort(
+      new ServiceError("device_unavailable", "Cannot finish the job: the server is stopping", {
+        retry_after_seconds: CLOSED_RETRY_SECONDS,
+      }),
+    );
     for (const { process, timer } of this.#idle) {
       clearTimeout(timer);
       this.#end(process);

@@ -182,7 +182,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a process that cannot start, and a closed pool, fail their jobs",
+  name: "a process that cannot start fails its jobs, and a closed pool refuses them as busy",
   ...sanitize,
   fn: async () => {
     await withPool({}, async (pool) => {
@@ -192,10 +192,15 @@ Deno.test({
       });
     }, "file:///nonexistent/cli.ts");
     const pool = new JobPool({ entry_url: CLI });
-    const waiting = assert.rejects(check(pool, "/x"), { code: "cancelled" });
+    const refused = {
+      code: "device_unavailable",
+      message: /the server is stopping/,
+      details: { retry_after_seconds: 30 },
+    };
+    const waiting = assert.rejects(check(pool, "/x"), refused);
     await pool.close();
     await waiting;
-    await assert.rejects(check(pool, "/x"), { code: "cancelled" });
+    await assert.rejects(check(pool, "/x"), refused);
   },
 });
 

@@ -173,7 +173,7 @@ export class JobProcess {
 }
 
 /** The error of a job that ended with its pool. */
-export function cancelled(doing: string): ServiceError {
+function cancelled(doing: string): ServiceError {
   return new ServiceError("cancelled", `Cannot ${doing}: the jobs were closed`);
 }
 

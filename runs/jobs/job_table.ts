@@ -128,7 +128,8 @@ export interface JobRunner {
   /**
    * @param signal Ends the job.
    * @throws {ServiceError} The job's own errors; `data_invalid` with `details.limit` when it exceeded a limit;
-   * `device_unavailable` with `details.retry_after_seconds` when too many jobs wait already.
+   * `device_unavailable` with `details.retry_after_seconds` when too many jobs wait already, or the server is
+   * stopping.
    */
   run<N extends JobName>(
     name: N,

@@ -1,6 +1,7 @@
 /** The durable events of a run, for any number of readers, each at its own pace. */
 
 import { assert } from "../../core/errors.ts";
+import { Waiters } from "../../core/waiters.ts";
 import type { RunEvent } from "../record/event.ts";
 import { linesFrom } from "../record/log_lines.ts";
 import { LOG_START, type LogPlace } from "../record/log_lines.ts";
@@ -32,7 +33,7 @@ export class EventFeed {
   #closed: "now" | "at_last_event" | null = null;
   /** How far the file has been read. */
   #read: LogPlace;
-  #waiting: PromiseWithResolvers<void> = Promise.withResolvers();
+  readonly #readers = new Waiters();
   #reading: Promise<unknown> = Promise.resolve();
 
   /**
@@ -65,7 +66,7 @@ export class EventFeed {
         this.#keep({ seq: event.seq, kind: event.kind, text: line, end });
         events.push(event);
       }
-      if (events.length > 0) this.#wake();
+      if (events.length > 0) this.#readers.wake();
       return events;
     });
     this.#reading = reading.catch(() => {});
@@ -79,8 +80,6 @@ export class EventFeed {
    * @param since The number of the last event that the reader has, at most {@link last_seq}.
    */
   async *follow(since: number, signal: AbortSignal): AsyncGenerator<FeedLine[]> {
-    const { promise: aborted, resolve } = Promise.withResolvers<void>();
-    signal.addEventListener("abort", () => resolve(), { once: true });
     let at: ReaderPlace = { seq: since };
     while (!signal.aborted && this.#closed !== "now") {
       const piece = this.#fromMemory(at.seq) ?? await this.#fromFile(at);
@@ -89,7 +88,7 @@ export class EventFeed {
         at = { seq, offset };
         yield piece;
       } else if (this.#closed) return;
-      else await Promise.race([this.#waiting.promise, aborted]);
+      else await this.#readers.wait(signal);
     }
   }
 
@@ -110,12 +109,7 @@ export class EventFeed {
    */
   close(when: "now" | "at_last_event"): void {
     this.#closed = when;
-    this.#wake();
-  }
-
-  #wake(): void {
-    this.#waiting.resolve();
-    this.#waiting = Promise.withResolvers();
+    this.#readers.wake();
   }
 
   /** The lines after an event; null when they are not in memory. */

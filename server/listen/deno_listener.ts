@@ -40,7 +40,8 @@ function answerToHead(response: Response): Response {
 class Exchange {
   readonly #options: ListenerOptions;
   readonly #disconnected = new AbortController();
-  readonly #slow = new AbortController();
+  /** Only of a request with a body. */
+  #slow: AbortController | null = null;
 
   constructor(options: ListenerOptions) {
     this.#options = options;
@@ -49,10 +50,12 @@ class Exchange {
   async answer(request: Request, peer: Deno.NetAddr): Promise<Response> {
     // Deno aborts it only when the client disconnects: deno.json switches its older behaviour off.
     request.signal.addEventListener("abort", () => this.#abort(), { once: true });
-    const slow = Promise.withResolvers<null>();
-    this.#slow.signal.addEventListener("abort", () => slow.resolve(null), { once: true });
-    const answering = this.#options.handle(...this.#convert(request, peer));
-    const response = await Promise.race([answering, slow.promise]);
+    const answering = this.#options.handle(...this.#convert(request, peer)), slow = this.#slow;
+    const is_slow = slow &&
+      new Promise<null>((resolve) =>
+        slow.signal.addEventListener("abort", () => resolve(null), { once: true })
+      );
+    const response = await (is_slow ? Promise.race([answering, is_slow]) : answering);
     if (response) return request.method === "HEAD" ? answerToHead(response) : this.#paced(response);
     answering.then(({ body }) => body?.cancel()).catch(() => {});
     return new Response(null, { status: 408, headers: { connection: "close" } });
@@ -79,9 +82,10 @@ class Exchange {
     const { clock, limits: { body_pace } } = this.#options;
     // The body is requested late, because Deno then expects that it is read.
     let reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | null = null;
+    const slow = this.#slow = new AbortController();
     const cut = () => {
       this.#abort();
-      this.#slow.abort(slowBody());
+      slow.abort(slowBody());
       reader!.cancel().catch(() => {});
     };
     const pace = new PaceWatch({ pace: body_pace, clock, cut });
@@ -91,7 +95,7 @@ class Exchange {
           reader ??= sent.body!.getReader();
           const { done, value } = await pace.next(reader.read());
           // A cancelled body must not count as a complete one.
-          this.#slow.signal.throwIfAborted();
+          slow.signal.throwIfAborted();
           if (done) controller.close();
           else controller.enqueue(value);
         } catch (error) {
@@ -112,9 +116,9 @@ class Exchange {
     if (bytes !== null && Number(bytes) <= UNPACED_BYTES) return response;
     const { body } = response;
     if (!body) return response;
-    const reader = body.getReader(), disconnected = this.#disconnected.signal, slow = this.#slow.signal;
+    const reader = body.getReader(), disconnected = this.#disconnected.signal, slow = this.#slow?.signal;
     let waiting = new AbortController(), cut = (_reason: unknown) => {};
-    slow.addEventListener("abort", () => cut(slow.reason), { once: true });
+    slow?.addEventListener("abort", () => cut(slow.reason), { once: true });
     // Deno may drop a body without cancelling its stream. The wait for the client must end all the same.
     disconnected.addEventListener("abort", () => waiting.abort(), { once: true });
     const paced = new ReadableStream<Uint8Array<ArrayBuffer>>({

@@ -7,13 +7,15 @@ import { FLEET_EVENTS, RUN_EVENTS } from "../resources/event_schema.ts";
 import { findManagedRun } from "../resources/fleet_problems.ts";
 import { empty, raw, type Route, route } from "../routing/route.ts";
 import type { FleetEvents } from "../store/fleet_events.ts";
-import { eventStream, LAST_EVENT_ID, resumeId, type SentEvent, sinceQuery } from "../http/sse.ts";
+import { eventStream, LAST_EVENT_ID, resumeId, type SentEvent, sinceQuery, streamStop } from "../http/sse.ts";
 
 /** The durable events of a run after the one with a number, up to its last. */
 async function* runEvents(run: ManagedRun, since: number, signal: AbortSignal): AsyncGenerator<SentEvent[]> {
   for await (const lines of run.feed.follow(since, signal)) {
-    yield lines.map(({ seq, kind, text }) => ({ id: seq, event: kind, data: text }));
-    if (isOver(run, lines.at(-1)!.seq)) return;
+    const { seq: last } = lines.at(-1)!;
+    // Emptied, because a generator keeps its variables while it waits for the next event.
+    yield lines.splice(0).map(({ seq, kind, text }) => ({ id: seq, event: kind, data: text }));
+    if (isOver(run, last)) return;
   }
 }
 
@@ -42,9 +44,8 @@ export const streamRunEvents = route({
   handler({ query: { since }, request, found, services }) {
     const from = resumeId({ since, headers: request.headers }, found.feed.last_seq);
     if (isOver(found, from)) return empty(204);
-    const stop = new AbortController(), { clock } = services;
-    const signal = AbortSignal.any([stop.signal, request.signal]);
-    return raw(200, "text/event-stream", eventStream(runEvents(found, from, signal), { clock, stop }));
+    const stop = streamStop(request.signal), { clock } = services;
+    return raw(200, "text/event-stream", eventStream(runEvents(found, from, stop.signal), { clock, stop }));
   },
 });
 
@@ -82,12 +83,8 @@ export const streamEvents = route({
   },
   handler({ query: { since }, request, services: { fleet_events, clock } }) {
     const from = resumeId({ since, headers: request.headers }, fleet_events.last_seq);
-    const stop = new AbortController(), signal = AbortSignal.any([stop.signal, request.signal]);
-    return raw(
-      200,
-      "text/event-stream",
-      eventStream(fleetEvents(fleet_events, from, signal), { clock, stop }),
-    );
+    const stop = streamStop(request.signal), events = fleetEvents(fleet_events, from, stop.signal);
+    return raw(200, "text/event-stream", eventStream(events, { clock, stop }));
   },
 });
 

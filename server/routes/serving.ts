@@ -6,7 +6,7 @@ import type { ChatEvent } from "../../runs/chat/chat_request.ts";
 import type { ServedModel } from "../../runs/serving/served_models.ts";
 import type { Serving } from "../../runs/serving/serving.ts";
 import { notFound, openAiError, openAiErrorSchema, Problem, problemAt } from "../http/problems.ts";
-import { textEventStream } from "../http/sse.ts";
+import { streamStop, textEventStream } from "../http/sse.ts";
 import {
   chatChunks,
   chatChunkSchema,
@@ -162,9 +162,8 @@ const createChatCompletion = route({
     if (!model) throw notFound("There is no such model; GET /v1/models lists them", "/model");
     const [random_seed] = crypto.getRandomValues(new Uint32Array(1));
     const asked = chatRequestOf(value, random_seed!), { logprobs } = asked;
-    const stop = new AbortController();
-    const either = AbortSignal.any([signal, stop.signal]);
-    const events = await begun(withProblems(serving.chat(model, asked, either), model));
+    const stop = streamStop(signal);
+    const events = await begun(withProblems(serving.chat(model, asked, stop.signal), model));
     const created = Math.floor(services.clock.wall_ms() / 1000);
     const head = { id: `chatcmpl-${trace_id}`, created, model: value.model };
     if (!value.stream) return json(200, await chatCompletion(events, { head, logprobs }));

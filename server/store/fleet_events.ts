@@ -1,6 +1,7 @@
 /** The events of all runs: created, changed, deleted. They have numbers of their own, and are stored in the database. */
 
 import { type Clock, timestamp } from "../../core/clock.ts";
+import { Waiters } from "../../core/waiters.ts";
 import type { FleetChange } from "../../runs/fleet/run_lifecycle.ts";
 import type { RunState } from "../../runs/record/run.ts";
 import type { Database } from "./database.ts";
@@ -42,7 +43,7 @@ type NewEvent = Pick<FleetEvent, "kind" | "time"> & Omit<PublishedRun, "run">;
 export class FleetEvents {
   readonly #database: Database;
   readonly #clock: Clock;
-  #waiting: PromiseWithResolvers<void> = Promise.withResolvers();
+  readonly #readers = new Waiters();
   #is_closed = false;
 
   constructor(database: Database, clock: Clock) {
@@ -100,8 +101,7 @@ export class FleetEvents {
   }
 
   #wake(): void {
-    this.#waiting.resolve();
-    this.#waiting = Promise.withResolvers();
+    this.#readers.wake();
   }
 
   /**
@@ -109,18 +109,15 @@ export class FleetEvents {
    * signal aborts or the events are closed.
    */
   async *follow(since: number, signal: AbortSignal): AsyncGenerator<FleetEvent[]> {
-    const { promise: aborted, resolve } = Promise.withResolvers<void>();
-    signal.addEventListener("abort", () => resolve(), { once: true });
     let at = since;
     while (!signal.aborted) {
       const query = "SELECT seq, time, kind, run, state FROM fleet_events WHERE seq > ? ORDER BY seq LIMIT ?";
-      const waiting = this.#waiting.promise;
       const piece = this.#database.all<FleetEvent>(query, at, PIECE_EVENTS);
       if (piece.length > 0) {
         at = piece.at(-1)!.seq;
         yield piece.map((event) => ({ ...event }));
       } else if (this.#is_closed) return;
-      else await Promise.race([waiting, aborted]);
+      else await this.#readers.wait(signal);
     }
   }
 }

@@ -246,6 +246,15 @@ async function checkHuge(tools: Tools): Promise<void> {
     "error: too large to read",
   );
   equal(await tools.call("grep", { pattern: "y", path: "huge" }), "[no matches]");
+  // 5,000 names of 250 characters are more than a listing may have.
+  const name = "n".repeat(245);
+  await tools.bash(`mkdir many; cd many; seq -f "${name}%05g" 5000 | xargs touch`);
+  equal(await tools.call("list_dir", { path: "many" }), "error: too large to read");
+  await tools.bash("ln -s $'x\\377/y' odd; mkfifo pipe");
+  for (const path of ["odd", "pipe"]) {
+    equal(await tools.call("read_file", { path }), "error: no such file");
+    equal(await tools.call("list_dir", { path }), "error: no such directory");
+  }
   for (const path of ["zero", "bytes"]) {
     equal(await tools.call("read_file", { path }), "error: not a text file in UTF-8");
     equal(

@@ -104,7 +104,7 @@ async function drain(outputs: readonly CappedOutput[], clock: Clock): Promise<vo
 }
 
 /** Whether work is done in time. @throws What the work throws in time. */
-async function isDoneWithin(work: Promise<unknown>, limit_ms: number, clock: Clock): Promise<boolean> {
+export async function isDoneWithin(work: Promise<unknown>, limit_ms: number, clock: Clock): Promise<boolean> {
   const done = new AbortController();
   const late = clock.sleep(limit_ms, done.signal).then(() => false, () => false);
   try {

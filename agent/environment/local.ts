@@ -13,12 +13,19 @@ import type { CallAnswer } from "../tools/tool_host.ts";
 import type { Toolset } from "../tools/toolset.ts";
 import { type ToolsetChoice, toolsetOf } from "../tools/toolsets.ts";
 import type { Environment, EnvironmentFactory, EnvironmentGrade, EnvironmentState } from "./environment.ts";
+import { BrokenTools } from "./broken_tools.ts";
 import { findIsolation, type IsolationState } from "./bubblewrap.ts";
 import { LocalSandbox } from "./local_sandbox.ts";
 import { protectionOf } from "./protect_globs.ts";
 import { ProtectedFiles } from "./protected_files.ts";
 import { toolsetFactory } from "./toolset_factory.ts";
-import { gradeByVerification, stateBySummary, UntouchedWorkspaces, type Verified } from "./verification.ts";
+import {
+  gradeByVerification,
+  type Inspect,
+  stateBySummary,
+  UntouchedWorkspaces,
+  type Verified,
+} from "./verification.ts";
 import { NO_ENV, outcomeText } from "./verdict.ts";
 import { WORKSPACE_PREFIX } from "./workspace.ts";
 
@@ -116,6 +123,7 @@ interface OpenedOptions extends LocalEnvironmentOptions {
 }
 
 class LocalEnvironment implements Environment {
+  readonly #broken_tools = new BrokenTools();
   #protected: ProtectedFiles | null = null;
   #closed = false;
 
@@ -170,14 +178,24 @@ class LocalEnvironment implements Environment {
     );
   }
 
-  call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
+  async call(call: ToolCall, signal: AbortSignal): Promise<CallAnswer> {
     signal.throwIfAborted();
-    return this.task.toolset.run({ call, sandbox: this.sandbox, signal });
+    return this.#broken_tools.noted(await this.task.toolset.run({ call, sandbox: this.sandbox, signal }));
   }
 
   grade(signal: AbortSignal): Promise<EnvironmentGrade> {
-    const { untouched } = this.options;
-    return gradeByVerification(this.task.scenario, this, { untouched, signal });
+    return this.#inspected(gradeByVerification, signal);
+  }
+
+  async #inspected<T>(inspect: Inspect<T>, signal: AbortSignal): Promise<T> {
+    const { options: { untouched }, task: { scenario } } = this;
+    const found = await inspect(scenario, this, { untouched, signal });
+    await this.#broken_tools.check(scenario, {}, { untouched, signal });
+    return found;
+  }
+
+  start(argv: readonly string[], signal: AbortSignal): Promise<CommandResult> {
+    return this.sandbox.run({ argv }, signal);
   }
 
   async verify(signal: AbortSignal): Promise<Verified> {
@@ -193,8 +211,7 @@ class LocalEnvironment implements Environment {
   }
 
   state(signal: AbortSignal): Promise<EnvironmentState> {
-    const { untouched } = this.options;
-    return stateBySummary(this.task.scenario, this, { untouched, signal });
+    return this.#inspected(stateBySummary, signal);
   }
 
   summarise(signal: AbortSignal): Promise<CommandResult> {

@@ -2,11 +2,10 @@
 
 import { join } from "node:path";
 import type { Clock } from "../../core/clock.ts";
-import { ServiceError } from "../../core/errors.ts";
 import { type CommandResult, OWN_HOME_ENV, type Sandbox, type SandboxCommand } from "../tools/sandbox.ts";
 import { WorkspaceRefusal } from "../tools/workspace_files.ts";
 import { type Isolation, SANDBOX_ROOT } from "./bubblewrap.ts";
-import { runCommand } from "./command.ts";
+import { isDoneWithin, runCommand } from "./command.ts";
 import { denoFolder } from "./program.ts";
 import { withSignal } from "./verdict.ts";
 import { removeFolder, Workspace } from "./workspace.ts";
@@ -25,34 +24,52 @@ export interface LocalSandboxOptions {
 }
 
 export class LocalSandbox extends Workspace implements Sandbox {
-  /** What earlier programs left is still looked for. */
-  #searching: Promise<unknown> = Promise.resolve();
+  /** What earlier programs left is still looked for; null: it is not. */
+  #searching: Promise<unknown> | null = null;
 
   /** @param root Absolute, without links. */
   constructor(root: string, readonly options: LocalSandboxOptions) {
     super(root, options.isolation ? SANDBOX_ROOT : null);
   }
 
+  /** The limit includes what is done before the program starts. */
   async run(command: SandboxCommand, signal: AbortSignal): Promise<CommandResult> {
-    const { clock, limits, isolation, proc } = this.options, deno = denoFolder();
-    const started_ms = clock.monotonic_ms();
-    await this.#searching;
-    const outside = isolation || command.argv[0] !== "deno" ? null : await this.#linkOutside();
-    if (outside !== null) {
-      return notRun(`the link ${JSON.stringify(outside)} leads outside the workspace; remove it\n`);
+    const { clock, limits, isolation } = this.options;
+    const end_ms = clock.monotonic_ms() + limits.exec_timeout_secs * 1000;
+    const leftMs = () => Math.max(0, end_ms - clock.monotonic_ms());
+    const searching = this.#searching;
+    if (searching && !await isDoneWithin(searching, leftMs(), clock)) return NOT_IN_TIME;
+    const obstacle = isolation || command.argv[0] !== "deno" ? null : await this.#obstacleToDeno(leftMs);
+    if (obstacle) return obstacle;
+    try {
+      return await this.#run(command, leftMs(), signal);
+    } catch (error) {
+      if (await this.#canBeEntered()) throw error;
+      return notRun("the workspace was removed, or its permissions were");
     }
+  }
+
+  /** Whether programs can start in the workspace; an attempt can take that away. */
+  async #canBeEntered(): Promise<boolean> {
+    const { isDirectory, mode } = await Deno.stat(this.root).catch(() => ({ isDirectory: false, mode: 0 }));
+    return isDirectory && (mode === null || (mode & 0o100) !== 0);
+  }
+
+  async #run(command: SandboxCommand, timeout_ms: number, signal: AbortSignal): Promise<CommandResult> {
+    const { clock, isolation, proc } = this.options, deno = denoFolder();
     const own_home = command.own_home === true;
     const result = await runCommand({
       ...command,
       cwd: this.root,
-      // The limit includes what is done before the program starts.
-      timeout_ms: Math.max(0, limits.exec_timeout_secs * 1000 - (clock.monotonic_ms() - started_ms)),
+      timeout_ms,
       clock,
       signal,
       searching: (search) => {
         this.#searching = search;
         // The next program or the removal of the workspace waits for it.
-        search.catch(() => {});
+        search.then(() => {
+          if (this.#searching === search) this.#searching = null;
+        }, () => {});
       },
       ...proc && { proc },
       ...deno !== null && { folders: [deno] },
@@ -70,7 +87,7 @@ export class LocalSandbox extends Workspace implements Sandbox {
 
   /** Removes the workspace, and what programs kept beside it. */
   async remove(): Promise<void> {
-    await this.#searching.catch(() => {});
+    await this.#searching?.catch(() => {});
     await Promise.allSettled([this.root, this.#deno_cache, this.#own_home].map(removeFolder));
   }
 
@@ -106,20 +123,32 @@ export class LocalSandbox extends Workspace implements Sandbox {
     };
   }
 
-  /** A link that leads outside: Deno's permissions would follow it. Null when there is none. */
-  async #linkOutside(): Promise<string | null> {
+  /**
+   * Why Deno may not run: its permissions would follow a link that leads outside. A workspace in which such links cannot
+   * be looked for counts as one with them. Null: it may.
+   *
+   * @param leftMs The time that is left for it.
+   */
+  async #obstacleToDeno(leftMs: () => number): Promise<CommandResult | null> {
     const folders = [""];
     for (let names = 0; folders.length > 0;) {
       const folder = folders.pop()!;
-      for await (const entry of entriesOf(join(this.root, folder))) {
-        const path = folder ? `${folder}/${entry.name}` : entry.name;
-        if (++names > MAX_CHECKED_NAMES) {
-          const message =
-            `Cannot run deno: the workspace has more than ${MAX_CHECKED_NAMES} names (MAX_CHECKED_NAMES)`;
-          throw new ServiceError("environment_failed", message);
+      try {
+        for await (const entry of entriesOf(join(this.root, folder))) {
+          const path = folder ? `${folder}/${entry.name}` : entry.name;
+          if (++names > MAX_CHECKED_NAMES) {
+            return notRun(`the workspace has more than ${MAX_CHECKED_NAMES} names; remove some`);
+          }
+          if (entry.isDirectory) folders.push(path);
+          if (!entry.isSymlink) continue;
+          if (leftMs() === 0) return NOT_IN_TIME;
+          if (await this.#isOutside(path)) {
+            return notRun(`the link ${JSON.stringify(path)} leads outside the workspace; remove it`);
+          }
         }
-        if (entry.isDirectory) folders.push(path);
-        if (entry.isSymlink && await this.#isOutside(path)) return path;
+      } catch (error) {
+        if (error instanceof Deno.errors.NotCapable) throw error;
+        return notRun("a folder cannot be searched for links, as one with a long path; remove it");
       }
     }
     return null;
@@ -147,7 +176,10 @@ async function* entriesOf(folder: string): AsyncGenerator<Deno.DirEntry> {
   }
 }
 
-/** The result of a program that may not run. */
-const notRun = (stderr: string): CommandResult => ({
-  ...{ code: 126, ended: "exited", stdout: "", stderr, capped: false },
+/** The result of a program that cannot run. */
+const notRun = (reason: string): CommandResult => ({
+  ...{ code: 126, ended: "exited", stdout: "", stderr: `${reason}\n`, capped: false },
 });
+
+/** The result of a program whose time was over before it started. */
+const NOT_IN_TIME: CommandResult = { code: null, ended: "timeout", stdout: "", stderr: "", capped: false };

@@ -115,6 +115,63 @@ Deno.test("the limit of a program includes what is done before it starts", () =>
     equal(delays[0], 23_000);
   }));
 
+Deno.test("a program whose limit passes before it starts is ended by its limit", () =>
+  withFolder(async (proc) => {
+    // Reading this file blocks, so that the search for leftovers does not end.
+    await Deno.mkdir(join(proc, "77"));
+    ok((await new Deno.Command("mkfifo", { args: [join(proc, "77/environ")] }).output()).success);
+    const { sandbox: { root }, clock, close } = await openLocalSandbox(null);
+    const sandbox = new LocalSandbox(root, { limits: { exec_timeout_secs: 5 }, clock, proc });
+    const advance = async (delay_ms: number, sleepers: number) => {
+      while (clock.sleeping < sleepers) await new Promise((resolve) => setTimeout(resolve, 1));
+      await clock.advance(delay_ms);
+    };
+    const running = sandbox.run({ argv: ["sleep", "1000"] }, signal);
+    await advance(5000, 1);
+    await advance(SEARCH_WAIT_MS, 2);
+    equal((await running).ended, "timeout");
+    const next = sandbox.run({ argv: ["touch", "begun"] }, signal);
+    await advance(5000, 2);
+    deepEqual([(await next).ended, await sandbox.list(".")], ["timeout", []]);
+    const settled = rejects(sandbox.settled(), { code: "environment_failed" });
+    await clock.advance(LOOK_TIMEOUT_MS);
+    await settled;
+    await close();
+  }));
+
+Deno.test("a program does not run in a workspace that was removed, which is a result", async () => {
+  const { sandbox, close } = await openLocalSandbox(null);
+  await Deno.remove(sandbox.root);
+  const { code, stderr } = await sandbox.run({ argv: ["true"] }, signal);
+  deepEqual([code, stderr], [126, "the workspace was removed, or its permissions were\n"]);
+  await close();
+});
+
+Deno.test({
+  name: "Deno does not run where links cannot be looked for: in time, or in a folder with a long path",
+  ignore: denoFolder() === null,
+  async fn() {
+    const { sandbox, close } = await openLocalSandbox(null);
+    const deep = 'for i in $(seq 40); do mkdir "$1" && cd -P "$1" || exit; done';
+    const made = await sandbox.run({ argv: ["sh", "-c", deep, "sh", "d".repeat(200)] }, signal);
+    equal(made.stderr, "");
+    const { code, stderr } = await sandbox.run({ argv: ["deno", "--version"] }, signal);
+    deepEqual([code, stderr.slice(0, 39)], [126, "a folder cannot be searched for links, "]);
+    await close();
+    const slow = await openLocalSandbox(null);
+    await Deno.symlink("x", join(slow.sandbox.root, "link"));
+    let now_ms = 0;
+    const clock: Clock = {
+      wall_ms: () => 0,
+      monotonic_ms: () => now_ms += 7000,
+      sleep: (delay_ms, signal) => slow.clock.sleep(delay_ms, signal),
+    };
+    const late = new LocalSandbox(slow.sandbox.root, { limits: { exec_timeout_secs: 7 }, clock });
+    equal((await late.run({ argv: ["deno", "--version"] }, signal)).ended, "timeout");
+    await slow.close();
+  },
+});
+
 Deno.test({
   name: "Deno does not run in a workspace with more than MAX_CHECKED_NAMES names",
   ignore: denoFolder() === null,
@@ -128,7 +185,11 @@ Deno.test({
       equal((await run(["sh", "-c", `cd many && seq 2 ${MAX_CHECKED_NAMES} | xargs touch`])).code, 0);
       equal((await run(["deno", "--version"])).code, 0);
       await sandbox.write("one_more", "");
-      await rejects(run(["deno", "--version"]), { code: "environment_failed", message: /MAX_CHECKED_NAMES/ });
+      const { code, stderr } = await run(["deno", "--version"]);
+      deepEqual([code, stderr], [
+        126,
+        `the workspace has more than ${MAX_CHECKED_NAMES} names; remove some\n`,
+      ]);
     } finally {
       await close();
     }

@@ -75,7 +75,7 @@ async function checkProgram(
   for (const place of places) {
     if ((await Deno.stat(place).catch(() => null))?.isFile) return;
   }
-  throw new ServiceError("environment_failed", `Cannot run ${name}: no such program`);
+  throw new ServiceError("environment_failed", `Cannot run ${name}: no such program`, { no_program: true });
 }
 
 /** Kills a program and all others of its group, also in the moment after its start when it has no group yet. */

@@ -1,16 +1,13 @@
 /** What the end of a command means for an attempt, and how texts tell it. */
 
 import type { ScenarioEnv } from "../../data/scenario.ts";
-import type { CommandResult } from "../tools/sandbox.ts";
+import { type CommandResult, wasStarted } from "../tools/sandbox.ts";
 
 /** The `metadata.env` of a scenario without one. */
 export const NO_ENV: ScenarioEnv = { files: {}, setup: [], verify: null, summary: null, toolset: null };
 
 /** The most characters of a command's output in an error or a trajectory. */
 export const QUOTED_CHARS = 400;
-
-/** A shell's exit statuses for a program that cannot be executed or found. */
-const NOT_EXECUTED = [126, 127];
 
 /** The greatest number of a signal. */
 export const MAX_SIGNAL = 64;
@@ -26,8 +23,8 @@ export function withSignal(result: CommandResult): CommandResult {
 }
 
 /** Whether a verification was killed or never ran, so that it does not judge the attempt. */
-export function hasNoVerdict({ ended, code }: CommandResult): boolean {
-  return ended !== "exited" || NOT_EXECUTED.includes(code!);
+export function hasNoVerdict(result: CommandResult): boolean {
+  return result.ended !== "exited" || !wasStarted(result);
 }
 
 /** How a command ended, with the end of its output. */

@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
-import type { CommandResult } from "../tools/sandbox.ts";
+import { type CommandResult, wasStarted } from "../tools/sandbox.ts";
 import type { VerificationRecord } from "../trajectory/trajectory.ts";
 import type { EnvironmentGrade, EnvironmentState } from "./environment.ts";
 import { unlessAborted } from "./unless_aborted.ts";
@@ -16,7 +16,7 @@ export interface Verified {
 }
 
 /**
- * The workspace of an attempt, or an untouched one. Both commands throw `environment_failed` when they are impossible,
+ * The workspace of an attempt, or an untouched one. All commands throw `environment_failed` when they are impossible,
  * with `details.sandbox_lost` where the sandbox has ended; and others when no sandbox can be started.
  */
 export interface InspectedWorkspace {
@@ -24,6 +24,8 @@ export interface InspectedWorkspace {
   verify(signal: AbortSignal): Promise<Verified>;
   /** Runs the scenario's summary command. @throws {ServiceError} */
   summarise(signal: AbortSignal): Promise<CommandResult>;
+  /** Runs the program of a tool, without input. @throws {ServiceError} */
+  start(argv: readonly string[], signal: AbortSignal): Promise<CommandResult>;
 }
 
 /** The workspace of an attempt. */
@@ -37,6 +39,13 @@ export interface InspectOptions {
   untouched: UntouchedWorkspaces;
   signal: AbortSignal;
 }
+
+/** Finds out about an attempt by a command. */
+export type Inspect<T> = (
+  scenario: Scenario,
+  workspace: AttemptedWorkspace,
+  options: InspectOptions,
+) => Promise<T>;
 
 /** A command of a scenario. */
 interface Inspection {
@@ -53,7 +62,17 @@ const INSPECTIONS = {
   },
 } satisfies Record<string, Inspection>;
 
-type CommandName = keyof typeof INSPECTIONS;
+/** A command of the scenario, or the program of a tool. */
+type Inspected = keyof typeof INSPECTIONS | { start: readonly string[] };
+
+function inspectionOf(inspected: Inspected): Inspection {
+  if (typeof inspected === "string") return INSPECTIONS[inspected];
+  const { start } = inspected;
+  return {
+    run: async (workspace, signal) => ({ result: await workspace.start(start, signal), tampered: false }),
+    hasFailed: (result) => !wasStarted(result),
+  };
+}
 
 /** How a command ended in a workspace. */
 interface Outcome {
@@ -125,7 +144,7 @@ export async function stateBySummary(
 
 /** Why a command failed in an attempt's workspace and in an untouched one; null: it works in the latter. */
 async function failureOfBoth(
-  command: CommandName,
+  command: Inspected,
   own: Outcome,
   { scenario, workspace, untouched, signal }: InspectOptions & {
     scenario: Scenario;
@@ -143,12 +162,12 @@ async function failureOfBoth(
 }
 
 async function outcomeOf(
-  command: CommandName,
+  command: Inspected,
   workspace: InspectedWorkspace,
   signal: AbortSignal,
 ): Promise<Outcome> {
   try {
-    const { run, hasFailed } = INSPECTIONS[command];
+    const { run, hasFailed } = inspectionOf(command);
     const ended = await run(workspace, signal), result = withSignal(ended.result);
     signal.throwIfAborted();
     const failure = hasFailed(result) ? `the command ${outcomeText(result)}` : null;
@@ -191,7 +210,7 @@ export class UntouchedWorkspaces {
   ) {}
 
   /** @throws {ServiceError} When no sandbox can be started; the signal's reason. */
-  async outcome(command: CommandName, scenario: Scenario, signal: AbortSignal): Promise<Outcome> {
+  async outcome(command: Inspected, scenario: Scenario, signal: AbortSignal): Promise<Outcome> {
     const key = createHash("sha256").update(JSON.stringify([command, scenario.env])).digest("base64");
     let known = this.#known.get(key);
     if (!known) {
@@ -203,7 +222,7 @@ export class UntouchedWorkspaces {
     return await unlessAborted(known, signal);
   }
 
-  async #run(command: CommandName, scenario: Scenario): Promise<Outcome> {
+  async #run(command: Inspected, scenario: Scenario): Promise<Outcome> {
     const { signal } = this.#life;
     signal.throwIfAborted();
     let workspace: Awaited<ReturnType<UntouchedWorkspaces["open"]>> | null = null;

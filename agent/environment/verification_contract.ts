@@ -1,9 +1,11 @@
 /** Tests for every environment that runs a scenario's `verify` itself, by what a verification promises. */
 
-import { deepEqual, equal, ok, rejects } from "node:assert/strict";
+import { deepEqual, equal, match, ok, rejects } from "node:assert/strict";
 import type { ManualClock } from "../../core/clock_fake.ts";
 import { FILES_TOOLSET } from "../tools/builtin/files.ts";
 import type { Toolset } from "../tools/toolset.ts";
+import { configuredToolsets } from "../tools/toolsets.ts";
+import type { BoundaryFailure } from "../trajectory/boundary.ts";
 import type { VerificationRecord } from "../trajectory/trajectory.ts";
 import type { Environment, EnvironmentGrade, EnvironmentState } from "./environment.ts";
 import { type Checks, result, type TestedEnvironments, withEnvironment } from "./environment_contract.ts";
@@ -14,6 +16,8 @@ export const VERIFICATION_CHECKS: Checks = {
   "a verification that never ends is killed with all it started": checkHang,
   "an attempt that breaks its verification earns nothing": checkBroken,
   "an attempt that breaks its summary is not lost: the judge reads that it failed": checkBrokenSummary,
+  "an attempt that breaks a tool is graded as it is": checkBrokenTool,
+  "a tool that starts in no workspace loses the attempt": checkDeadTool,
   "a verification tells how its command ended": checkEndings,
   "a verification that floods is read to its end": checkFlood,
   "an abort ends a verification": checkAbort,
@@ -25,7 +29,6 @@ export const VERIFICATION_CHECKS: Checks = {
 };
 
 const NEVER = new AbortController().signal;
-
 const parameters = { type: "object", properties: { line: { type: "string" } }, required: ["line"] };
 
 /** Runs lines of a shell; the result is how they ended. */
@@ -40,8 +43,21 @@ const SHELL_TOOLSET: Toolset = {
   },
 };
 
+const FIND_TOOLSET = configuredToolsets({
+  find: {
+    version: 1,
+    tools: [{ name: "find", description: "", parameters: { type: "object" }, command: ["./find"] }],
+  },
+}).find!;
+
+/** A program of the workspace as a tool, and lines of a shell that may break it. */
+const OWN_TOOLSET: Toolset = {
+  ...{ name: "own", version: "1", tools: [...SHELL_TOOLSET.tools, ...FIND_TOOLSET.tools] },
+  run: (request) => (request.call.name === "sh" ? SHELL_TOOLSET : FIND_TOOLSET).run(request),
+};
+
 /** The toolsets of tested environments: `files` is the default. */
-export const TESTED_TOOLSETS = { files: FILES_TOOLSET, shell: SHELL_TOOLSET };
+export const TESTED_TOOLSETS = { files: FILES_TOOLSET, shell: SHELL_TOOLSET, own: OWN_TOOLSET };
 
 /** An attempt runs a line of shell, and is graded. */
 async function attempted(tested: TestedEnvironments, env: object, line: string): Promise<EnvironmentGrade> {
@@ -252,6 +268,43 @@ async function checkBroken(tested: TestedEnvironments): Promise<void> {
   const { reward, verification } = await attempted(tested, missing, "rm run");
   deepEqual([reward, verification?.ended, verification?.code], [0, "killed", null]);
   ok(verification!.output.includes("cannot run ./run: no such program"), verification!.output);
+}
+
+async function checkBrokenTool(tested: TestedEnvironments): Promise<void> {
+  const env = {
+    ...{ toolset: "own", files: { find: "#!/bin/sh\necho found\n" }, setup: ["chmod 755 find"] },
+    ...verifyBy("test -e done"),
+    summary: ["echo", "state"],
+  };
+  for (const line of ["rm find", "chmod -x find", "mkdir d; mv find d", "printf 'exit 127' > find"]) {
+    for (const [more, reward] of [["; touch done", 1], ["", 0]] as const) {
+      await withEnvironment(tested, env, async (environment) => {
+        equal(await result(environment, "find", {}), "found");
+        equal(await result(environment, "sh", { line: line + more }), "exited 0 ", line);
+        match((await result(environment, "find", {}))!, /^error: /, line);
+        deepEqual(await graded(environment), { reward, timed_out: false }, line);
+      });
+    }
+    await withEnvironment(tested, env, async (environment) => {
+      equal(await result(environment, "sh", { line }), "exited 0 ", line);
+      match((await result(environment, "find", {}))!, /^error: /, line);
+      deepEqual(await environment.state(NEVER), { value: "state\n" }, line);
+    });
+  }
+}
+
+async function checkDeadTool(tested: TestedEnvironments): Promise<void> {
+  for (const find of [null, "exit 0", "#!/bin/sh\nexit 126\n"]) {
+    const files = find === null ? {} : { find };
+    const setup = find?.startsWith("#!") ? ["chmod 755 find"] : [];
+    const env = { toolset: "own", files, setup, ...verifyBy("exit 0") };
+    await withEnvironment(tested, env, async (environment) => {
+      match((await result(environment, "find", {}))!, /^error: /);
+      await rejects(environment.grade(NEVER), (error: BoundaryFailure) => {
+        return error.failure.boundary === "tool" && /untouched workspace too/.test(error.message);
+      });
+    });
+  }
 }
 
 /** The line of each attempt stays in the workspace, and the summary runs it. */

@@ -23,10 +23,11 @@ const EXITED = ended({ code: 3 });
 const HUNG = ended({ ended: "timeout", code: null });
 const KILLED = ended({ ended: "killed", code: null, stderr: "oops" });
 
-/** A workspace in which both commands end alike. */
+/** A workspace in which all commands end alike. */
 const workspaceOf = (run: (signal: AbortSignal) => Promise<Verified>): AttemptedWorkspace => ({
   verify: run,
   summarise: async (signal) => (await run(signal)).result,
+  start: async (_, signal) => (await run(signal)).result,
 });
 
 /** Untouched workspaces whose commands have an outcome, and what happens to them in order. */

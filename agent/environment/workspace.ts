@@ -2,13 +2,19 @@
 
 import { dirname, join } from "node:path";
 import { ServiceError } from "../../core/errors.ts";
-import { type WorkspaceFiles, WorkspaceRefusal } from "../tools/workspace_files.ts";
+import { type RefusalReason, type WorkspaceFiles, WorkspaceRefusal } from "../tools/workspace_files.ts";
 
-/** The most bytes of a file that a tool reads, and of a listing; more is `tool_failed`. */
+/** The most bytes of a file that a tool reads, and of a listing; more is refused as `too_large`. */
 export const MAX_RESULT_BYTES = 1 << 20;
+
+/** The most links of a listing, whose targets are looked at; more is refused as `too_large`. */
+export const MAX_LISTED_LINKS = 10_000;
 
 /** The most links in one path; more count as leaving the folder. */
 export const MAX_LINKS = 40;
+
+/** The most parts of a path with those of its links; more count as leaving the folder. */
+export const MAX_PARTS = 10_000;
 
 /** The prefix of workspace names. */
 export const WORKSPACE_PREFIX = "svc-workspace-";
@@ -36,14 +42,15 @@ export class Workspace implements WorkspaceFiles {
    * process in the workspace could change a link between this check and the use of the path. Without a container, such
    * processes have the rights of the user that runs the service.
    *
-   * @throws {WorkspaceRefusal} `outside`.
+   * @throws {WorkspaceRefusal} `outside`; `absent` for a link with a target that is no UTF-8.
    */
   async resolve(path: string): Promise<string> {
     if (path.includes("\0")) throw new WorkspaceRefusal("outside");
     const start = this.#below(path);
-    let at = start.startsWith("/") ? "/" : this.root, links = 0;
+    let at = start.startsWith("/") ? "/" : this.root, links = 0, parts = 0;
     const left = start.split("/").reverse();
     while (left.length > 0) {
+      if (++parts > MAX_PARTS) throw new WorkspaceRefusal("outside");
       const part = left.pop()!;
       if (part === "" || part === ".") continue;
       if (part === "..") {
@@ -57,7 +64,7 @@ export class Workspace implements WorkspaceFiles {
         continue;
       }
       if (++links > MAX_LINKS) throw new WorkspaceRefusal("outside");
-      const target = await Deno.readLink(next), inside = this.#below(target);
+      const target = await orRefused("absent", Deno.readLink(next)), inside = this.#below(target);
       if (target.startsWith("/")) at = inside.startsWith("/") ? "/" : this.root;
       left.push(...inside.split("/").reverse());
     }
@@ -76,48 +83,53 @@ export class Workspace implements WorkspaceFiles {
     const full = await this.resolve(path);
     const info = await Deno.stat(full).catch(() => null);
     if (!info?.isFile) throw new WorkspaceRefusal("absent");
-    if (info.size > MAX_RESULT_BYTES) throw tooLarge(`read ${path}`, `${info.size} bytes`);
-    return await Deno.readTextFile(full);
+    if (info.size > MAX_RESULT_BYTES) throw new WorkspaceRefusal("too_large");
+    return await orRefused("absent", Deno.readTextFile(full));
   }
 
   async write(path: string, content: string): Promise<void> {
     const full = await this.resolve(path);
     const info = await Deno.stat(full).catch(() => null);
     if ((info && !info.isFile) || !content.isWellFormed()) throw new WorkspaceRefusal("unusable");
-    try {
-      await Deno.mkdir(dirname(full), { recursive: true });
-      await Deno.writeTextFile(full, content);
-    } catch (cause) {
-      // The model cannot fix a workspace that this process may not write to.
-      if (cause instanceof Deno.errors.NotCapable) {
-        const message = `Cannot write to the workspace ${this.root}: ${cause.message}`;
-        throw new ServiceError("environment_failed", message, { path: this.root }, { cause });
-      }
-      throw new WorkspaceRefusal("unusable");
-    }
+    await orRefused("unusable", Deno.mkdir(dirname(full), { recursive: true }));
+    await orRefused("unusable", Deno.writeTextFile(full, content));
   }
 
   async list(path: string): Promise<{ name: string; directory: boolean }[]> {
     const full = await this.resolve(path);
     const info = await Deno.stat(full).catch(() => null);
     if (!info?.isDirectory) throw new WorkspaceRefusal("absent");
-    const entries: { name: string; directory: boolean }[] = [];
-    let bytes = 0;
-    for await (const { name, isDirectory, isSymlink } of Deno.readDir(full)) {
-      bytes += name.length + 2;
-      if (bytes > MAX_RESULT_BYTES) throw tooLarge(`list ${path}`, `more than ${MAX_RESULT_BYTES} bytes`);
-      const target = isSymlink ? await Deno.stat(join(full, name)).catch(() => null) : null;
-      entries.push({ name, directory: isDirectory || (target?.isDirectory ?? false) });
-    }
-    return entries;
+    return await orRefused("absent", entriesOf(full));
   }
 }
 
-function tooLarge(what: string, size: string): ServiceError {
-  return new ServiceError(
-    "tool_failed",
-    `Cannot ${what}: ${size}, above the limit of ${MAX_RESULT_BYTES} (MAX_RESULT_BYTES)`,
-  );
+async function entriesOf(folder: string): Promise<{ name: string; directory: boolean }[]> {
+  const entries: { name: string; directory: boolean }[] = [];
+  let bytes = 0, links = 0;
+  for await (const { name, isDirectory, isSymlink } of Deno.readDir(folder)) {
+    bytes += name.length + 2;
+    if (isSymlink) links++;
+    if (bytes > MAX_RESULT_BYTES || links > MAX_LISTED_LINKS) throw new WorkspaceRefusal("too_large");
+    const target = isSymlink ? await Deno.stat(join(folder, name)).catch(() => null) : null;
+    entries.push({ name, directory: isDirectory || (target?.isDirectory ?? false) });
+  }
+  return entries;
+}
+
+/**
+ * What a use of the file system gives. An attempt can make it fail, as by taking permissions away: that is a refusal. The
+ * model cannot fix a workspace that this process itself may not use.
+ *
+ * @throws {ServiceError} `environment_failed` for a permission that this process lacks.
+ */
+async function orRefused<T>(reason: RefusalReason, used: Promise<T>): Promise<T> {
+  try {
+    return await used;
+  } catch (cause) {
+    if (cause instanceof WorkspaceRefusal) throw cause;
+    if (!(cause instanceof Deno.errors.NotCapable)) throw new WorkspaceRefusal(reason);
+    throw new ServiceError("environment_failed", `Cannot use the workspace: ${cause.message}`, {}, { cause });
+  }
 }
 
 /** Removes a folder with all its contents, also where a task removed permissions. */

@@ -389,7 +389,7 @@ class Episode {
     }
     if (error.is_transient) this.#trajectory.deterministic = false;
     this.#trajectory.failure = error.failure;
-    return reason;
+    return error.failure.boundary === "tool" ? "tool_failed" : reason;
   }
 
   #timeout(place: LimitPlace["place"]): "timeout" {

@@ -325,8 +325,9 @@ class HostedAttempt {
   #broken(error: unknown, reason: "tool_failed" | "environment_failed"): StopReason {
     this.attempt.all.options.signal.throwIfAborted();
     if (!(error instanceof BoundaryFailure)) throw error;
-    Object.assign(this.trajectory, { failure: error.failure, stop_reason: reason, status: "failed" });
-    return reason;
+    const { failure } = error, stop_reason = failure.boundary === "tool" ? "tool_failed" : reason;
+    Object.assign(this.trajectory, { failure, stop_reason, status: "failed" });
+    return stop_reason;
   }
 }
 

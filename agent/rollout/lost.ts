@@ -56,10 +56,10 @@ export function attributionOf(trajectory: Trajectory): Attribution | null {
   return reason === "tool_failed" ? "tool" : "model";
 }
 
-/** `max_failed_turns` also ends a trajectory as `tool_failed`. */
+/** `max_failed_turns` also ends a trajectory as `tool_failed`, but none that a call has ended. */
 function endedByMalformedCalls(turns: readonly TurnRecord[]): boolean {
   const calls = turns.at(-1)?.calls ?? [];
-  return calls.some(({ malformed }) => malformed) && !hasFailedCall(turns);
+  return calls.some(({ malformed }) => malformed) && !calls.some(({ done }) => done) && !hasFailedCall(turns);
 }
 
 /** Whether a call of the last turn ended the attempt. */

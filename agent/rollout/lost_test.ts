@@ -1,5 +1,6 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
+import { BoundaryFailure } from "../trajectory/boundary.ts";
 import { ATTRIBUTIONS } from "../trajectory/trajectory.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
 import { finishGroups } from "./finish_groups.ts";
@@ -52,6 +53,14 @@ Deno.test("failures outside the model are distinguished from the model's own", a
     (await attempt([`{a\n${callText("fail")}`], { settings: { max_failed_turns: 1 } })).reason,
     "tool_failed",
   );
+  // A tool that works nowhere is found at the end of an attempt, which may have a malformed call.
+  const dead = () => {
+    throw new BoundaryFailure({ boundary: "tool", message: "Cannot run it" }, "failed");
+  };
+  for (const turn of [end, `{a\n${end}`, "b"]) {
+    const { member, reason } = await attempt([turn], environment({ grade: dead }));
+    deepEqual([reason, attributionOf(member), member.status], ["tool_failed", "tool", "failed"], turn);
+  }
 });
 
 Deno.test("each failure is attributed to one cause", async () => {

@@ -1,10 +1,10 @@
 /** Built-in tools: a definition and what a call does, from which toolsets are put together. */
 
 import type { ToolFunction } from "../../core/chat.ts";
-import { assert, ServiceError } from "../../core/errors.ts";
+import { assert } from "../../core/errors.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { Toolset } from "./toolset.ts";
-import { WorkspaceRefusal } from "./workspace_files.ts";
+import { refusalText, WorkspaceRefusal } from "./workspace_files.ts";
 
 /** A tool whose definition and texts belong to the toolsets that have it. */
 export interface BuiltinTool {
@@ -70,8 +70,7 @@ export const SUBMIT: BuiltinTool = {
 };
 
 /**
- * The result of using a path: what is wrong with the path is a text for the model, and so is a file or a listing above
- * the sandbox's limit.
+ * The result of using a path. What is wrong with the path is a text for the model.
  *
  * @param absent The text for a path where nothing of the wanted kind is.
  */
@@ -82,11 +81,9 @@ export async function onPath(
   try {
     return await use();
   } catch (error) {
-    if (error instanceof WorkspaceRefusal) {
-      return error.reason === "outside" ? "error: path outside the workspace" : absent;
-    }
-    if (error instanceof ServiceError && error.code === "tool_failed") return "error: too large to read";
-    throw error;
+    if (!(error instanceof WorkspaceRefusal)) throw error;
+    const { reason } = error;
+    return refusalText(reason) ?? (reason === "outside" ? "error: path outside the workspace" : absent);
   }
 }
 
@@ -96,15 +93,14 @@ async function kindOf(path: string, sandbox: Sandbox): Promise<"directory" | "fi
     await sandbox.list(path);
     return "directory";
   } catch (error) {
-    const is_large = error instanceof ServiceError && error.code === "tool_failed";
-    if (is_large) return "directory";
-    if (!(error instanceof WorkspaceRefusal) || error.reason === "outside") throw error;
+    if (!(error instanceof WorkspaceRefusal)) throw error;
+    if (error.reason === "too_large") return "directory";
+    if (error.reason !== "absent") throw error;
   }
   try {
     await sandbox.read(path);
   } catch (error) {
-    const is_large = error instanceof ServiceError && error.code === "tool_failed";
-    if (!is_large) throw error;
+    if (!(error instanceof WorkspaceRefusal) || error.reason !== "too_large") throw error;
   }
   return "file";
 }

@@ -6,14 +6,14 @@ import { assert, ServiceError } from "../../core/errors.ts";
 import { isJsonObject } from "../../core/json.ts";
 import { fullSchema } from "./arguments.ts";
 import { runTool, streamTexts } from "./command_text.ts";
-import type { CommandResult } from "./sandbox.ts";
-import type { CallAnswer } from "./tool_host.ts";
+import { type CommandResult, wasStarted } from "./sandbox.ts";
+import type { ToolsetAnswer } from "./tool_host.ts";
 import type { Toolset, ToolsetCall } from "./toolset.ts";
 
 /** A tool with what executes it. */
 interface ResolvedTool {
   definition: ToolFunction;
-  run(request: ToolsetCall): Promise<CallAnswer>;
+  run(request: ToolsetCall): Promise<ToolsetAnswer>;
 }
 
 /**
@@ -57,20 +57,22 @@ function programTool({ name, description, parameters, command }: CustomToolConfi
     async run({ call, sandbox, signal }) {
       signal.throwIfAborted();
       const stdin = `${JSON.stringify(call.arguments)}\n`;
-      const failed = (reason: string, cause?: unknown) =>
-        new ServiceError("tool_failed", `Cannot run the tool ${name}: ${reason}`, {}, { cause });
       let result: CommandResult;
       try {
         result = await runTool({ argv: command, stdin }, sandbox, signal);
       } catch (error) {
         if (!(error instanceof ServiceError)) throw error;
-        throw failed(error.message, error);
+        if (error.details.no_program) {
+          return { result: `error: ${error.message}`, reward: null, done: false, not_started: command };
+        }
+        const message = `Cannot run the tool ${name}: ${error.message}`;
+        throw new ServiceError("tool_failed", message, {}, { cause: error });
       }
       signal.throwIfAborted();
-      if (result.code === 126 || result.code === 127) {
-        throw failed(`its command exited with status ${result.code}, as one that cannot be executed does`);
-      }
-      return { result: resultText(result), reward: null, done: false };
+      return {
+        ...{ result: resultText(result), reward: null, done: false },
+        ...!wasStarted(result) && { not_started: command },
+      };
     },
   };
 }

@@ -1,7 +1,8 @@
-import { equal, rejects } from "node:assert/strict";
+import { deepEqual, equal, rejects } from "node:assert/strict";
 import { parse, stringify } from "smol-toml";
 import { ServiceError } from "../../core/errors.ts";
 import type { CommandResult, Sandbox, SandboxCommand } from "./sandbox.ts";
+import type { ToolsetAnswer } from "./tool_host.ts";
 import { checkCall } from "./toolset.ts";
 import { configuredToolsets } from "./toolsets.ts";
 
@@ -15,7 +16,7 @@ const toolset = (parameters?: Record<string, unknown>) =>
   configuredToolsets({ own: { version: 1, tools: [tool(parameters)] } }).own!;
 
 /** The result of a call in a sandbox whose program ends like this. */
-async function resultOf(end: Partial<CommandResult> | Error): Promise<string | null> {
+async function answerTo(end: Partial<CommandResult> | Error): Promise<ToolsetAnswer> {
   const run = ({ argv, stdin }: SandboxCommand) => {
     equal(JSON.stringify([argv, stdin]), '[["find","-x"],"{\\"q\\":1}\\n"]');
     if (end instanceof Error) return Promise.reject(end);
@@ -26,8 +27,10 @@ async function resultOf(end: Partial<CommandResult> | Error): Promise<string | n
   };
   const sandbox = { run } as unknown as Sandbox;
   const call = { id: "c", name: "find", arguments: { q: 1 } };
-  return (await toolset().run({ call, sandbox, signal })).result;
+  return await toolset().run({ call, sandbox, signal });
 }
+
+const resultOf = async (end: Partial<CommandResult> | Error) => (await answerTo(end)).result;
 
 Deno.test("what a program writes and its status give the result, or say that the tool failed", async () => {
   equal(await resultOf({ stdout: "two\nlines\n", stderr: "noise" }), "two\nlines");
@@ -36,12 +39,16 @@ Deno.test("what a program writes and its status give the result, or say that the
   equal(await resultOf({ code: 1, stdout: "out" }), "error: out");
   equal(await resultOf({ code: 9 }), "error: exit status 9");
   equal(await resultOf({ code: null, ended: "killed" }), "error: the tool was killed");
-  for (const code of [126, 127]) {
-    await rejects(resultOf({ code }), {
-      code: "tool_failed",
-      message: RegExp(`^Cannot run the tool find: .* ${code}`),
-    });
+  for (const code of [125, 126, 127, 128]) {
+    const { result, not_started } = await answerTo({ code, stderr: "why" });
+    equal(result, "error: why");
+    deepEqual(not_started, code === 126 || code === 127 ? ["find", "-x"] : undefined);
   }
+  const missing = new ServiceError("environment_failed", "Cannot run find: no such program", {
+    no_program: true,
+  });
+  const { result, not_started } = await answerTo(missing);
+  deepEqual([result, not_started], ["error: Cannot run find: no such program", ["find", "-x"]]);
   const broken = new ServiceError("environment_failed", "Cannot run it: no place");
   await rejects(resultOf(broken), {
     code: "tool_failed",

@@ -41,13 +41,17 @@ export interface CommandResult {
   out_of_memory?: true;
 }
 
+/** Whether a command was executed: shells have these statuses for one that is not. */
+export const wasStarted = ({ code }: Pick<CommandResult, "code">): boolean => code !== 126 && code !== 127;
+
 /** The sandbox of one attempt. */
 export interface Sandbox extends WorkspaceFiles {
   /**
    * Runs a program to its end, under the sandbox's limit of a command. What it started and left is ended too. A program
    * that cannot be executed is a result with status 126 or 127, or an error.
    *
-   * @throws {ServiceError} `environment_failed` when it cannot be started, or the sandbox fails.
+   * @throws {ServiceError} `environment_failed` when it cannot be started, or the sandbox fails; with `details.no_program`
+   * when there is no such program.
    */
   run(command: SandboxCommand, signal: AbortSignal): Promise<CommandResult>;
 }

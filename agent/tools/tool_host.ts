@@ -14,6 +14,12 @@ export interface CallAnswer {
   sandbox_lost?: true;
 }
 
+/** What a toolset answers to a call. */
+export interface ToolsetAnswer extends CallAnswer {
+  /** The command of a tool that could not be started: by its own fault, or by the attempt's. Absent: it was started. */
+  not_started?: readonly string[];
+}
+
 /** The tools of a scenario, known before any environment opens: a group's prompt is rendered from them. */
 export interface ToolCatalog {
   name: string;

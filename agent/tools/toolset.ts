@@ -3,7 +3,7 @@
 import type { ToolCall, ToolFunction } from "../../core/chat.ts";
 import { argumentProblem } from "./arguments.ts";
 import type { Sandbox } from "./sandbox.ts";
-import type { CallAnswer, ToolCatalog } from "./tool_host.ts";
+import type { ToolCatalog, ToolsetAnswer } from "./tool_host.ts";
 
 /** A call, and where it acts. */
 export interface ToolsetCall {
@@ -22,7 +22,7 @@ export interface Toolset extends ToolCatalog {
    *
    * @throws {ServiceError} `tool_failed` when the tool fails. An error for the model is a result.
    */
-  run(request: ToolsetCall): Promise<CallAnswer>;
+  run(request: ToolsetCall): Promise<ToolsetAnswer>;
 }
 
 /** The result that tells the model what is wrong with a call; null when it can be executed. */

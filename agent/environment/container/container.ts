@@ -288,7 +288,11 @@ export class RunningContainer {
     );
   }
 
-  /** Runs a function for files; its standard error is discarded. */
+  /**
+   * Runs a function for files; its standard error is discarded.
+   *
+   * @throws {ServiceError} `environment_failed`, with `details.too_slow` past the limit.
+   */
   async files(
     name: string,
     args: readonly string[],
@@ -298,7 +302,8 @@ export class RunningContainer {
     const reply = await this.call({ ...call, line });
     if (reply.ended !== "timeout" && reply.ended !== "cancelled") return reply;
     call.signal.throwIfAborted();
-    throw new ServiceError("environment_failed", `Cannot use the container's files: ${name} took too long`);
+    const message = `Cannot use the container's files: ${name} took too long`;
+    throw new ServiceError("environment_failed", message, { too_slow: true });
   }
 
   /** Removes all that its calls left. Whether nothing is left, so that another attempt may have it. */

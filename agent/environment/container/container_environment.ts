@@ -10,9 +10,11 @@ import type { CallAnswer } from "../../tools/tool_host.ts";
 import type { Toolset } from "../../tools/toolset.ts";
 import { type ToolsetChoice, toolsetOf } from "../../tools/toolsets.ts";
 import type { Environment, EnvironmentGrade, EnvironmentState } from "../environment.ts";
+import { BrokenTools } from "../broken_tools.ts";
 import { protectionOf } from "../protect_globs.ts";
 import {
   gradeByVerification,
+  type Inspect,
   stateBySummary,
   type UntouchedWorkspaces,
   type Verified,
@@ -62,6 +64,7 @@ export class ContainerEnvironment implements Environment {
   #closed_folders: Awaited<ReturnType<typeof openFolders>> = [];
   #kept: KeptFiles | null = null;
   #closed = false;
+  readonly #broken_tools = new BrokenTools();
   /** Whether one of its containers had ended when it was given back or graded. */
   #is_lost = false;
   readonly #env: ScenarioEnv;
@@ -117,7 +120,8 @@ export class ContainerEnvironment implements Environment {
     signal.throwIfAborted();
     const container = await this.#own(signal);
     try {
-      const answer = await this.#toolset.run({ call, sandbox: this.#sandbox(container), signal });
+      const given = await this.#toolset.run({ call, sandbox: this.#sandbox(container), signal });
+      const answer = this.#broken_tools.noted(given);
       return this.#hasEnded(container) ? { ...answer, sandbox_lost: true } : answer;
     } catch (error) {
       signal.throwIfAborted();
@@ -172,9 +176,18 @@ export class ContainerEnvironment implements Environment {
   }
 
   async grade(signal: AbortSignal): Promise<EnvironmentGrade> {
+    return await this.#inspected(gradeByVerification, signal);
+  }
+
+  async #inspected<T extends object>(inspect: Inspect<T>, signal: AbortSignal): Promise<T> {
     const { scenario, untouched } = this.attempt;
-    const grade = await gradeByVerification(scenario, this, { untouched, signal });
-    return this.#withEnd(grade);
+    const found = await inspect(scenario, this, { untouched, signal });
+    await this.#broken_tools.check(scenario, this, { untouched, signal });
+    return this.#withEnd(found);
+  }
+
+  start(argv: readonly string[], signal: AbortSignal): Promise<CommandResult> {
+    return this.#sandbox(this.#container()).run({ argv }, signal);
   }
 
   async verify(signal: AbortSignal): Promise<Verified> {
@@ -209,8 +222,7 @@ export class ContainerEnvironment implements Environment {
   }
 
   async state(signal: AbortSignal): Promise<EnvironmentState> {
-    const { scenario, untouched } = this.attempt;
-    return this.#withEnd(await stateBySummary(scenario, this, { untouched, signal }));
+    return await this.#inspected(stateBySummary, signal);
   }
 
   /** In the container of the verification when there was one. */

@@ -42,14 +42,15 @@ export class ContainerSandbox implements Sandbox {
       ...this.#limit(signal),
     });
     if (reply.is_missing) {
-      throw new ServiceError("environment_failed", `Cannot run ${name}: no such program`);
+      const message = `Cannot run ${name}: no such program`;
+      throw new ServiceError("environment_failed", message, { no_program: true });
     }
     return commandResult(reply, tail_bytes > 0);
   }
 
   async read(path: string): Promise<string> {
     const { bytes, capped } = await this.#files("f_read", path);
-    if (capped) throw tooLarge(`read ${path}`);
+    if (capped) throw new WorkspaceRefusal("too_large");
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   }
 
@@ -64,7 +65,7 @@ export class ContainerSandbox implements Sandbox {
 
   async list(path: string): Promise<{ name: string; directory: boolean }[]> {
     const { bytes, capped } = await this.#files("f_list", path);
-    if (capped) throw tooLarge(`list ${path}`);
+    if (capped) throw new WorkspaceRefusal("too_large");
     return new TextDecoder().decode(bytes).split("\0").filter((name) => name !== "").map((name) => {
       const directory = name.endsWith("/");
       return { name: directory ? name.slice(0, -1) : name, directory };
@@ -81,7 +82,11 @@ export class ContainerSandbox implements Sandbox {
       // Work of the container itself, as the engine's: it is no command of the policy.
       clock: systemClock,
     };
-    const reply = await this.container.files(name, [path], call);
+    const reply = await this.container.files(name, [path], call).catch((error) => {
+      // An attempt can make files and folders of any length.
+      const is_slow = error instanceof ServiceError && error.details.too_slow === true;
+      throw is_slow && this.container.is_usable ? new WorkspaceRefusal("too_slow") : error;
+    });
     if (reply.code === 0) return reply.stdout;
     throw new WorkspaceRefusal(fileRefusal(reply.code) ?? "unusable");
   }
@@ -109,11 +114,4 @@ function commandResult(
     ...capped && has_tails && { tails: { stdout: end(stdout), stderr: end(stderr) } },
     ...(out_of_memory && { out_of_memory: true as const }),
   };
-}
-
-function tooLarge(what: string): ServiceError {
-  return new ServiceError(
-    "tool_failed",
-    `Cannot ${what}: more than the limit of ${MAX_RESULT_BYTES} bytes (MAX_RESULT_BYTES)`,
-  );
 }

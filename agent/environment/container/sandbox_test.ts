@@ -241,9 +241,20 @@ containerTest("X3: files are used inside the container", async ({ sandbox, sh })
   await sandbox.write("large", large);
   equal(await sandbox.read("large"), large);
   await sandbox.write("large", `${large}x`);
-  await rejects(sandbox.read("large"), { code: "tool_failed" });
+  await rejects(sandbox.read("large"), refused("too_large"));
   await rejects(sandbox.write("d2/x", "\ud800"), refused("unusable"));
 });
+
+containerTest(
+  "X3: a file that is read without end is refused at the limit",
+  async ({ container, clock, sh }) => {
+    // More than any disk has; its size is only said.
+    equal(await sh("truncate -s 1000000000000000 endless"), "");
+    const sandbox = new ContainerSandbox(container, { limits: { exec_timeout_secs: 1 }, clock });
+    await rejects(sandbox.read("endless"), { reason: "too_slow" });
+    equal(await sh("echo works"), "works");
+  },
+);
 
 containerTest("X4: a container has no rights beyond its user's", async ({ sh }) => {
   equal(await sh("id -u; id -g"), "1000\n1000");

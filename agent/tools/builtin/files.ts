@@ -2,7 +2,7 @@
 
 import type { CallAnswer } from "../tool_host.ts";
 import type { Toolset, ToolsetCall } from "../toolset.ts";
-import { WorkspaceRefusal } from "../workspace_files.ts";
+import { refusalText, WorkspaceRefusal } from "../workspace_files.ts";
 
 const pathSchema = { type: "string" };
 
@@ -53,7 +53,8 @@ async function runFilesTool({ call, sandbox }: ToolsetCall): Promise<CallAnswer>
     return answer("ok");
   } catch (error) {
     if (!(error instanceof WorkspaceRefusal)) throw error;
-    return answer(error.reason === "outside" ? "error: path outside workspace" : ERRORS[call.name]!);
+    const { reason } = error, outside = "error: path outside workspace";
+    return answer(refusalText(reason) ?? (reason === "outside" ? outside : ERRORS[call.name]!));
   }
 }
 

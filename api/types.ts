@@ -179,6 +179,8 @@ export interface Plan {
     }>;
     /** Of the posts on the device. */
     peak_bytes: number;
+    /** Of the posts in the machine's memory, which with a software adapter are all of them. */
+    host_peak_bytes: number;
     vram_budget_bytes: number | null;
     ram_budget_bytes: number;
   };

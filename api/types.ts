@@ -1202,12 +1202,22 @@ export interface TrajectoryGroup {
   /** degenerate: no advantages; too_small and ungraded: dropped. */
   status: "kept" | "degenerate" | "too_small" | "ungraded";
   texts_kept: boolean;
+  /** What the scenario's line says; null without texts, when it is longer than a record may be, and in records of earlier programs. */
+  task: TrajectoryTask | null;
   tools: TrajectoryTool[] | null;
   members: TrajectoryMember[];
   /** The cursor of the next page; null on the last one. */
   next_cursor: string | null;
   /** Lines of the files read for this answer that could not be read, such as one that a crash cut off. */
   skipped_lines: number;
+}
+
+/** The line of a group's scenario, besides its id. */
+export interface TrajectoryTask {
+  user: string;
+  system: string | null;
+  /** With the verify command and the rubric, if it has them. */
+  metadata: Record<string, unknown>;
 }
 
 /** A tool as the model saw it. */

@@ -228,10 +228,10 @@ browserTest("a run is found, read and left by the keyboard alone", async (page) 
 /** What became of attempts to run a script: whether one ran, and elements that only they could have made. */
 const ATTACK = `[globalThis.attacked ?? null, document.querySelectorAll("img, [onerror], [onload]").length]`;
 
-/** Texts of an attempt: of its scenario, its run, its messages, its calls' results, a failure and its grading. */
+/** Texts of an attempt: of its scenario, its run, its messages, its calls' results, a failure, its checks and grading. */
 const SHOWN_KEYS = [
   ...["scenario", "run_name", "content", "text", "result", "message"],
-  ...["judge_explanation", "verification_output"],
+  ...["judge_explanation", "verification_output", "command"],
 ];
 
 browserTest("no text that reaches a page is taken for HTML", async (page) => {

@@ -111,11 +111,11 @@ function Alone({ at, chosen, is_open }: { at: GroupPlace; chosen: number; is_ope
   const loaded = useMember(at, chosen);
   return (
     <Loading of={loaded} what="the attempt">
-      {({ members: [member] }) =>
+      {({ members: [member], task }) =>
         member && (
           <section class="one-attempt" aria-busy={member.member !== chosen}>
             <MemberHead member={member} title={`Attempt ${member.member}`} />
-            <Conversation member={member} is_open={is_open} />
+            <Conversation member={member} task={task} is_open={is_open} />
           </section>
         )}
     </Loading>
@@ -131,9 +131,19 @@ function Beside({ at, chosen, beside, is_open }: {
   const one = useMember(at, chosen), other = useMember(beside, beside.member);
   return (
     <Loading of={one} what="the attempt">
-      {({ members: [a] }) => (
+      {({ members: [a], task }) => (
         <Loading of={other} what="the attempt beside it">
-          {({ members: [b] }) => a && b && <Pair a={a} b={b} at={at} beside={beside} is_open={is_open} />}
+          {({ members: [b], task: task_of_b }) =>
+            a && b && (
+              <Pair
+                a={a}
+                b={b}
+                tasks={[task, task_of_b]}
+                at={at}
+                beside={beside}
+                is_open={is_open}
+              />
+            )}
         </Loading>
       )}
     </Loading>

@@ -1,7 +1,14 @@
 /** A conversation with its tool calls, results and rewards. */
 
-import type { TrajectoryCall, TrajectoryMember, TrajectoryMessage, TrajectoryTurn } from "../../api/types.ts";
+import type {
+  TrajectoryCall,
+  TrajectoryMember,
+  TrajectoryMessage,
+  TrajectoryTask,
+  TrajectoryTurn,
+} from "../../api/types.ts";
 import { breakOf, type BreakPlace, toneOf, verificationText } from "./attempt.ts";
+import { Checked } from "./checked.tsx";
 import { Code } from "./code.tsx";
 import type { Mark } from "./difference.ts";
 import { millisecondsText, numberText } from "./format.ts";
@@ -204,8 +211,15 @@ export function Grading({ member }: { member: TrajectoryMember }) {
   );
 }
 
+interface ConversationProps {
+  member: TrajectoryMember;
+  /** Null where it is not known. */
+  task?: TrajectoryTask | null;
+  is_open?: boolean;
+}
+
 /** A whole attempt. */
-export function Conversation({ member, is_open = false }: { member: TrajectoryMember; is_open?: boolean }) {
+export function Conversation({ member, task = null, is_open = false }: ConversationProps) {
   const { messages, turns } = member, { prompt, answers } = splitOf(messages ?? [], turns.length);
   return (
     <div class="conversation">
@@ -216,6 +230,7 @@ export function Conversation({ member, is_open = false }: { member: TrajectoryMe
         <Turn key={turn.turn} member={member} turn={turn} answer={answers[i] ?? null} is_open={is_open} />
       ))}
       <BrokeAt member={member} place="end" />
+      {task && <Checked task={task} />}
       <Grading member={member} />
     </div>
   );

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import axe from "axe-core";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
+import { numberText } from "../../ui/parts/format.ts";
 import { browserTest, closeBrowser } from "./browser.ts";
 import { ATTEMPT, writeHostile } from "./hostile.ts";
 import { logIn as fillLogin } from "./parts.ts";
@@ -60,6 +61,27 @@ browserTest("a dataset's page leads to a new run with it", async (page) => {
   await page.getByRole("radio", { name: /^tasks of /, checked: true }).waitFor();
   assert.ok(await page.getByRole("radio", { name: /^Rewards/ }).isChecked());
   assert.equal(await page.getByLabel("Scenarios: a dataset").inputValue(), subjects.dataset);
+});
+
+browserTest("a completed run says what it came to, and its journal when, to the second", async (page) => {
+  const { world, trained: { id, last_metrics } } = await made.get(), path = `/v1/runs/${id}/metrics`;
+  const { samples: [first] } = await world.api<{ samples: { value: number }[] }>(
+    "GET",
+    `${path}?names=reward/mean&first_update=1&last_update=1`,
+  );
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}`);
+  const values = [first!.value, last_metrics["reward/mean"]].map(numberText).join(" to ");
+  await page.getByRole("status").getByText(`: reward/mean went from ${values}`).waitFor();
+  assert.match(await page.locator(".phase").innerText(), /^It trained 3 updates in .*the held-out pass rate/);
+  await page.getByRole("link", { name: "Journal" }).click();
+  const entries = page.getByRole("list", { name: /^journal/ });
+  await entries.getByText("completed").first().waitFor();
+  const time = entries.locator("time").first(), at = await time.getAttribute("datetime");
+  const seconds = String(new Date(at!).getSeconds()).padStart(2, "0");
+  for (const text of [await time.innerText(), await time.getAttribute("title")]) {
+    assert.match(text!, new RegExp(`:\\d\\d:${seconds}`));
+  }
 });
 
 browserTest("a copy of a run leaves the draft that was written as it was", async (page) => {

@@ -3,25 +3,33 @@
 import type { TrajectoryTask } from "../../api/types.ts";
 import { valueAt } from "./values.ts";
 
-/** An argument as a shell takes it. */
-const quoted = (argument: string) =>
-  /^[\w./:=@%+,-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", String.raw`'\''`)}'`;
-
 const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === "string");
 
-/** `python3 -I 'my check.py'`: a command as a shell takes it. */
-const commandLine = (command: readonly string[]) => command.map(quoted).join(" ");
+/** Arguments that mean the same to a shell. */
+const WORD = /^[\w./:=@%+,-]+$/;
+
+/** `python3 -I check.py`: a command in a line, and each argument that is more than a word in one of its own. */
+function commandLines(command: readonly string[]): string {
+  const lines: string[] = [];
+  let was_word = false;
+  for (const argument of command) {
+    const is_word = WORD.test(argument);
+    lines.push(is_word && was_word ? `${lines.pop()} ${argument}` : argument);
+    was_word = is_word;
+  }
+  return lines.join("\n");
+}
 
 const lines = (texts: readonly string[]) => texts.join("\n");
 
 /** Where the metadata of a scenario says how an attempt is graded, and how lists there are written. */
 const PLACES: readonly (readonly [name: string, key: string, join: (texts: readonly string[]) => string])[] =
   [
-    ["Verify command", "env.verify.command", commandLine],
+    ["Verify command", "env.verify.command", commandLines],
     ["Reward on success", "env.verify.reward_on_success", lines],
     ["Protected files", "env.verify.protect", lines],
-    ["Summary command, for a judge", "env.summary", commandLine],
+    ["Summary command, for a judge", "env.summary", commandLines],
     ["Rubric", "rubric", lines],
   ];
 

@@ -13,7 +13,7 @@ Deno.test("a scenario's commands, reward, protected files and rubric are what an
     other: 1,
   };
   assert.deepEqual(checksOf({ metadata }), [
-    ["Verify command", String.raw`sh -c 'grep '\''a'\'' out.txt'`],
+    ["Verify command", "sh -c\ngrep 'a' out.txt"],
     ["Reward on success", "2"],
     ["Protected files", "*.py\nb c"],
     ["Summary command, for a judge", "cat out.txt"],

@@ -102,7 +102,7 @@ function Memory({ plan: { memory } }: { plan: Plan }) {
           title="In the machine"
           posts={host}
           // A software adapter's memory is the machine's.
-          others="all of the device"
+          others="device"
           total={memory.host_peak_bytes}
           budget={memory.ram_budget_bytes}
         />

@@ -492,6 +492,7 @@ export interface Generation {
   };
 }
 
+/** A conversation that the policy of a run continues by a turn. */
 export interface Generate {
   messages: Message[];
   /** The tools that the model may call; none is executed. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import axe from "axe-core";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
+import type { TrajectoryGroup } from "../../api/types.ts";
 import { numberText } from "../../ui/parts/format.ts";
 import { browserTest, closeBrowser } from "./browser.ts";
 import { ATTEMPT, writeHostile } from "./hostile.ts";
@@ -71,8 +72,9 @@ browserTest("a completed run says what it came to, and its journal when, to the 
   );
   await logIn(page, world);
   await page.goto(`${world.url}/#/runs/${id}`);
-  const values = [first!.value, last_metrics["reward/mean"]].map(numberText).join(" to ");
-  await page.getByRole("status").getByText(`: reward/mean went from ${values}`).waitFor();
+  const [from, to] = [first!.value, last_metrics["reward/mean"]].map(numberText);
+  const changed = from === to ? `stayed at ${to}` : `went from ${from} to ${to}`;
+  await page.getByRole("status").getByText(`: reward/mean ${changed}`).waitFor();
   assert.match(await page.locator(".phase").innerText(), /^It trained 3 updates in .*the held-out pass rate/);
   await page.getByRole("link", { name: "Journal" }).click();
   const entries = page.getByRole("list", { name: /^journal/ });
@@ -82,6 +84,83 @@ browserTest("a completed run says what it came to, and its journal when, to the 
   for (const text of [await time.innerText(), await time.getAttribute("title")]) {
     assert.match(text!, new RegExp(`:\\d\\d:${seconds}`));
   }
+});
+
+browserTest("an attempt is copied as a text, and downloaded as the server's JSON", async (page) => {
+  const { world, trained: { id } } = await made.get(), path = `/trajectories/1/0`;
+  const answer = await world.api<TrajectoryGroup>(
+    "GET",
+    `/v1/runs/${id}/trajectories/updates/1/groups/0?member=1`,
+  );
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}${path}?member=1`);
+  const copies = page.getByRole("group", { name: "copies of this attempt" });
+  await copies.getByRole("button", { name: "Copy as text" }).press("Enter");
+  await copies.getByText("Copied").waitFor();
+  const [first] = answer.members[0]!.messages!;
+  const copied = await page.evaluate<string>("navigator.clipboard.readText()");
+  assert.ok(copied.startsWith(`## ${first!.role}\n${first!.content}\n\n## `), copied);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    copies.getByRole("button", { name: "Download JSON" }).press("Enter"),
+  ]);
+  const saved = join(world.folder, "attempt.json");
+  await download.saveAs(saved);
+  assert.equal(download.suggestedFilename(), `${id}_update_1_group_0_attempt_1.json`);
+  assert.deepEqual(JSON.parse(await Deno.readTextFile(saved)), answer);
+});
+
+browserTest("a checkpoint is tried with the tools of its run, and its calls are shown", async (page) => {
+  const { world, trained: { id } } = await made.get();
+  const [line] = (await Deno.readTextFile(world.file("train.jsonl"))).split("\n");
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}/files`);
+  await page.getByRole("button", { name: /^Try / }).first().click();
+  const form = page.getByRole("form", { name: /^try / });
+  await form.getByRole("checkbox", { name: /^with the tools of the run, .*write_file/, checked: true })
+    .waitFor();
+  assert.notEqual(await form.getByLabel("System message").inputValue(), "");
+  await form.getByLabel("Message", { exact: true }).fill(JSON.parse(line!).user);
+  const request = page.waitForRequest("**/generate");
+  await form.getByRole("button", { name: "Ask" }).press("Enter");
+  const { tools } = (await request).postDataJSON() as { tools: { function: { name: string } }[] };
+  assert.ok(tools.some((tool) => tool.function.name === "write_file"));
+  const call = form.locator(".answer .call");
+  await call.locator("summary").press("Enter");
+  await call.locator("dt").first().waitFor();
+});
+
+browserTest("a chat offers each model the tools of its run, and shows their calls as text", async (page) => {
+  const { world, subjects: { run, other } } = await made.get();
+  const called = { name: `tool ${ATTEMPT}`, arguments: { [`key ${ATTEMPT}`]: `value ${ATTEMPT}` } };
+  await logIn(page, world);
+  // What this model never calls.
+  await page.route("**/generate", (route) =>
+    route.fulfill({
+      json: {
+        message: {
+          ...{ role: "assistant", content: "" },
+          tool_calls: [{ id: "1", type: "function", function: called }],
+        },
+        ...{ token_ids: [], logprobs: [], stop_reason: "stop" },
+        usage: { prompt_tokens: 1, completion_tokens: 1 },
+      },
+    }));
+  await page.goto(`${world.url}/#/compare/chat?runs=${run},${other}`);
+  await page.getByText("How they answer").press("Enter");
+  await page.getByRole("checkbox", { name: /^with the tools of its run/, checked: true }).waitFor();
+  await page.getByLabel(/^Message to all/).fill("hello");
+  const request = page.waitForRequest("**/generate");
+  await page.getByRole("button", { name: "Send" }).press("Enter");
+  assert.ok(((await request).postDataJSON() as { tools: unknown[] }).tools.length > 0);
+  // The base, and both runs.
+  const calls = page.locator(".chat-column .call");
+  await calls.nth(2).waitFor();
+  await calls.first().locator("summary").press("Enter");
+  const shown = await calls.first().innerText();
+  for (const word of ["tool", "key", "value"]) assert.ok(shown.includes(`${word} ${ATTEMPT}`), word);
+  assert.deepEqual(await page.evaluate(ATTACK), [null, 0]);
 });
 
 browserTest("a copy of a run leaves the draft that was written as it was", async (page) => {

@@ -22,9 +22,14 @@ const EVALUATED = {
   "eval/loss": { name: "loss", textOf: numberText },
 } as const;
 
+/** How a value changed, as people read it. */
+function changeText(from: string, to: string): string {
+  return from === to ? `stayed at ${to}` : `went from ${from} to ${to}`;
+}
+
 function evaluatedText({ metric, before, after, fell }: EndEvaluation): string {
   const { name, textOf } = EVALUATED[metric];
-  return `the held-out ${name} went from ${textOf(before.value)} to ${textOf(after.value)}` +
+  return `the held-out ${name} ${changeText(textOf(before.value), textOf(after.value))}` +
     (fell ? ", worse than its best beyond chance" : "");
 }
 
@@ -33,7 +38,7 @@ function metricText({ run: { progress, last_metrics }, metric, first }: RunResul
   if (first === null || last === undefined) return null;
   return progress.update === 1
     ? `${metric} was ${numberText(last)}`
-    : `${metric} went from ${numberText(first)} to ${numberText(last)}`;
+    : `${metric} ${changeText(numberText(first), numberText(last))}`;
 }
 
 /** `It trained 6 updates in 1:20: reward/mean went from 0.2 to 0.7, the held-out pass rate went from 20 % to 60 %.` */

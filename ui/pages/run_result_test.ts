@@ -25,6 +25,7 @@ Deno.test("a completed run is told by its updates, its time, its metric and its 
     "It trained 4 updates in 1:20: reward/mean went from 0.25 to 0.75, " +
       "the held-out pass rate went from 20 % to 60 %.",
   );
+  assert.equal(result({ first: 0.75 }), "It trained 4 updates in 1:20: reward/mean stayed at 0.75.");
   assert.equal(
     result({ first: null, evaluation: evaluation("eval/loss", [2.5, 3], true) }),
     "It trained 4 updates in 1:20: the held-out loss went from 2.5 to 3, worse than its best beyond chance.",

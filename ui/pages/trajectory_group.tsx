@@ -10,6 +10,7 @@ import { type KeyBinding, Shortcuts, useKeys } from "../parts/keys.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { TokenView } from "../parts/token_view.tsx";
 import { hrefOf, place, replacePlace } from "../routes.ts";
+import { AttemptCopies } from "./trajectory_copies.tsx";
 import { MemberHead } from "./trajectory_member.tsx";
 import { GROUP_TEXTS } from "./trajectory_updates.tsx";
 import { Pair } from "./trajectory_pair.tsx";
@@ -111,13 +112,16 @@ function Alone({ at, chosen, is_open }: { at: GroupPlace; chosen: number; is_ope
   const loaded = useMember(at, chosen);
   return (
     <Loading of={loaded} what="the attempt">
-      {({ members: [member], task }) =>
-        member && (
+      {(answer) => {
+        const { members: [member], task } = answer;
+        return member && (
           <section class="one-attempt" aria-busy={member.member !== chosen}>
             <MemberHead member={member} title={`Attempt ${member.member}`} />
+            <AttemptCopies at={at} answer={answer} />
             <Conversation member={member} task={task} is_open={is_open} />
           </section>
-        )}
+        );
+      }}
     </Loading>
   );
 }

@@ -661,6 +661,12 @@ export interface RunComparison {
   metrics: AlignedMetric[];
   /** Each run but the first with the first. */
   comparisons: Comparison[];
+  /** How these members of a comparison are computed, in words for people. */
+  methods: {
+    difference: string;
+    outcomes: string;
+    mcnemar: string;
+  };
 }
 
 export interface ComparedRun {

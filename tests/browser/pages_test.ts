@@ -5,7 +5,7 @@ import { join } from "node:path";
 import axe from "axe-core";
 import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
-import type { TrajectoryGroup } from "../../api/types.ts";
+import type { RunComparison, TrajectoryGroup } from "../../api/types.ts";
 import { numberText } from "../../ui/parts/format.ts";
 import { browserTest, closeBrowser } from "./browser.ts";
 import { ATTEMPT, writeHostile } from "./hostile.ts";
@@ -161,6 +161,15 @@ browserTest("a chat offers each model the tools of its run, and shows their call
   const shown = await calls.first().innerText();
   for (const word of ["tool", "key", "value"]) assert.ok(shown.includes(`${word} ${ATTEMPT}`), word);
   assert.deepEqual(await page.evaluate(ATTACK), [null, 0]);
+});
+
+browserTest("a comparison says how it is computed, in the server's words", async (page) => {
+  const { world, subjects: { run, other } } = await made.get();
+  const { methods } = await world.api<RunComparison>("GET", `/v1/compare?runs=${run},${other}`);
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/compare/evaluations?runs=${run},${other}`);
+  await page.getByText("How this is computed").press("Enter");
+  for (const text of Object.values(methods)) await page.getByText(text).waitFor();
 });
 
 browserTest("a copy of a run leaves the draft that was written as it was", async (page) => {

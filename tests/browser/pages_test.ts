@@ -2,14 +2,13 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import axe from "axe-core";
-import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
-import type { RunComparison, TrajectoryGroup } from "../../api/types.ts";
+import type { Checkpoint, RunComparison, TrajectoryGroup } from "../../api/types.ts";
 import { numberText } from "../../ui/parts/format.ts";
 import { browserTest, closeBrowser } from "./browser.ts";
+import { brokenRules, tabStops, tabTo } from "./checks.ts";
 import { ATTEMPT, writeHostile } from "./hostile.ts";
-import { logIn as fillLogin } from "./parts.ts";
+import { chartWith, logIn as fillLogin } from "./parts.ts";
 import { openPage, PAGES, wholePage } from "./pages.ts";
 import { TOKEN, trainedWorld, ViewServer, type World } from "./world.ts";
 
@@ -26,13 +25,6 @@ async function logIn(page: Page, { url }: World): Promise<void> {
   await page.goto(url);
   await fillLogin(page, TOKEN);
   await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
-}
-
-/** The rules that a page breaks, with the elements. */
-async function brokenRules(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = await page.evaluate<AxeResults>("axe.run()");
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
 }
 
 for (const colorScheme of ["light", "dark"] as const) {
@@ -163,6 +155,33 @@ browserTest("a chat offers each model the tools of its run, and shows their call
   assert.deepEqual(await page.evaluate(ATTACK), [null, 0]);
 });
 
+browserTest(
+  "a chart has marks where something happened, told under the pointer and by the keyboard",
+  async (page) => {
+    const { world, trained: { id } } = await made.get();
+    const { checkpoints: [newest] } = await world.api<{ checkpoints: Checkpoint[] }>(
+      "GET",
+      `/v1/runs/${id}/checkpoints`,
+    );
+    const happened = "checkpoint", figure = page.getByRole("figure").first();
+    await logIn(page, world);
+    await page.goto(`${world.url}/#/runs/${id}`);
+    const chart = chartWith(page, "reward/mean", { values: 3 });
+    // It has no marks before the events have come, and the sentence of the result comes with the last one.
+    await page.getByText(/^It trained 3 updates/).waitFor();
+    await chart.press("End");
+    await figure.getByRole("status").getByText(new RegExp(`^update ${newest!.update}, .*, .*${happened}`))
+      .waitFor();
+    const caption = figure.locator("figcaption").getByText(happened);
+    await caption.waitFor();
+    await chart.press("Escape");
+    await caption.waitFor({ state: "detached" });
+    const { x, y, width, height } = (await chart.locator(".u-over").boundingBox())!;
+    await page.mouse.move(x + width - 2, y + height / 2);
+    await caption.waitFor();
+  },
+);
+
 browserTest("a comparison says how it is computed, in the server's words", async (page) => {
   const { world, subjects: { run, other } } = await made.get();
   const { methods } = await world.api<RunComparison>("GET", `/v1/compare?runs=${run},${other}`);
@@ -246,48 +265,6 @@ browserTest("what belongs to another address is gone while the page's own is awa
   assert.equal(await updates.count(), 0);
 });
 
-/** Frames in which the browser has scrolled to what has the focus. */
-const MAX_FRAMES = 120;
-
-/** What has the focus; null where it is on nothing of the page. */
-const FOCUSED = `(async () => {
-  const element = document.activeElement;
-  if (!element || element === document.body) return null;
-  const isSeen = () => {
-    const box = element.getBoundingClientRect();
-    return box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
-  };
-  // The browser may scroll to it in one of the next frames.
-  for (let i = 0; i < ${MAX_FRAMES} && !isSeen(); i++) await new Promise(requestAnimationFrame);
-  const { outlineStyle, outlineWidth } = getComputedStyle(element);
-  return {
-    html: element.outerHTML.slice(0, 120),
-    has_ring: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2,
-    is_seen: isSeen(),
-  };
-})()`;
-
-interface Focused {
-  html: string;
-  has_ring: boolean;
-  is_seen: boolean;
-}
-
-/** More stops than any page has. */
-const MAX_STOPS = 500;
-
-/** What the Tab key leads to, from the beginning of a page to its end. */
-async function tabStops(page: Page): Promise<Focused[]> {
-  const stops: Focused[] = [];
-  for (let i = 0; i < MAX_STOPS; i++) {
-    await page.keyboard.press("Tab");
-    const focused = await page.evaluate<Focused | null>(FOCUSED);
-    if (focused === null || (stops.length > 0 && focused.html === stops[0]!.html)) return stops;
-    stops.push(focused);
-  }
-  throw new Error(`the Tab key does not come to the end of the page: ${JSON.stringify(stops.slice(-3))}`);
-}
-
 browserTest("the Tab key leads through every page, and what it leads to is seen", async (page) => {
   const { world, subjects } = await made.get();
   await logIn(page, world);
@@ -301,16 +278,6 @@ browserTest("the Tab key leads through every page, and what it leads to is seen"
     assert.deepEqual(stops.filter(({ has_ring, is_seen }) => !has_ring || !is_seen), [], shown.name);
   }
 });
-
-/** Presses Tab until something with this text has the focus. */
-async function tabTo(page: Page, text: string): Promise<void> {
-  for (let i = 0; i < MAX_STOPS; i++) {
-    await page.keyboard.press("Tab");
-    const focused = await page.evaluate<string>("document.activeElement.textContent.trim()");
-    if (focused === text) return;
-  }
-  throw new Error(`the Tab key does not lead to "${text}"`);
-}
 
 browserTest("a run is found, read and left by the keyboard alone", async (page) => {
   const { world, trained: run } = await made.get();

@@ -5,6 +5,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import type { LiveRun } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
+import { marksAt } from "../client/marks.ts";
 import { BUCKETS, detailOf, isCoarse, type Series, withDetail } from "../client/series.ts";
 import { useLoad } from "../client/use_call.ts";
 import { STOP_COLOURS, wordsOf } from "../parts/attempt.ts";
@@ -159,7 +160,8 @@ function useZoomed(
   }, [all, detail]);
 }
 
-function RunChart({ options: { smoothing, is_log, zoom }, ...props }: {
+function RunChart({ live, options: { smoothing, is_log, zoom }, ...props }: {
+  live: LiveRun;
   title: string;
   lines: readonly Line[];
   options: Options;
@@ -167,8 +169,14 @@ function RunChart({ options: { smoothing, is_log, zoom }, ...props }: {
   note?: string;
   legend_entries?: number;
 }) {
+  const marks = live.marks.value;
   return (
-    <Chart cursor="run" {...props} smoothing={smoothing} is_log={is_log} zoom={zoom} onZoom={changeZoom} />
+    <Chart
+      cursor="run"
+      {...props}
+      {...{ smoothing, is_log, zoom, onZoom: changeZoom }}
+      marksAt={(places) => marksAt(marks, places)}
+    />
   );
 }
 
@@ -215,11 +223,12 @@ function Glance({ live, run: { algorithm, state }, options }: {
         if (!parts) {
           const has_values = all.has(main), lines = has_values ? [lineOf(main, all)] : [];
           const note = has_values ? {} : { note: noValuesNote(live, state) };
-          return <RunChart key={title} {...{ title, lines, options }} {...note} />;
+          return <RunChart key={title} {...{ live, title, lines, options }} {...note} />;
         }
         return (
           <RunChart
             key={title}
+            live={live}
             title={title}
             lines={barsOf(parts, all)}
             options={{ ...options, smoothing: 0, is_log: false }}
@@ -334,7 +343,13 @@ function Section({ name, metrics, live, options }: {
       {is_shown && (
         <div class="charts">
           {metrics.map((metric) => (
-            <RunChart key={metric} title={metric} lines={[lineOf(metric, all)]} options={options} />
+            <RunChart
+              key={metric}
+              live={live}
+              title={metric}
+              lines={[lineOf(metric, all)]}
+              options={options}
+            />
           ))}
         </div>
       )}

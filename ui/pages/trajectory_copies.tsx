@@ -25,7 +25,7 @@ export function AttemptCopies({ at: { id, update, group }, answer }: AttemptCopi
   const [member] = answer.members, json = JSON.stringify(answer, null, 2);
   if (!member) return null;
   return (
-    <div class="row-actions" role="group" aria-label="copies of this attempt">
+    <div class="copies" role="group" aria-label="copies of this attempt">
       {member.messages && <CopyButton label="Copy as text" what="" text={transcriptOf(member)} />}
       <CopyButton label="Copy as JSON" what="" text={json} />
       <button

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
-import type { Checkpoint, RunComparison, TrajectoryGroup } from "../../api/types.ts";
-import { numberText } from "../../ui/parts/format.ts";
+import type { Checkpoint, RunComparison, Sample, TrajectoryGroup } from "../../api/types.ts";
+import { durationText, numberText } from "../../ui/parts/format.ts";
 import { browserTest, closeBrowser } from "./browser.ts";
 import { brokenRules, tabStops, tabTo } from "./checks.ts";
 import { ATTEMPT, writeHostile } from "./hostile.ts";
@@ -181,6 +181,27 @@ browserTest(
     await caption.waitFor();
   },
 );
+
+browserTest("a run's charts go across its time, by the keyboard and from the address", async (page) => {
+  const { world, trained: { id, started_at } } = await made.get();
+  const { samples } = await world.api<{ samples: Sample[] }>(
+    "GET",
+    `/v1/runs/${id}/metrics?names=reward/mean`,
+  );
+  const seconds = (Date.parse(samples.at(-1)!.time) - Date.parse(started_at!)) / 1000;
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}`);
+  await page.getByLabel("Across").selectOption("time since the start");
+  await page.getByLabel("From second").waitFor();
+  assert.match(page.url(), /[?&]x=time$/);
+  await page.reload();
+  await page.getByLabel("From second").waitFor();
+  const chart = chartWith(page, "reward/mean", { values: 3 });
+  await chart.locator(".u-legend").getByText("time").waitFor();
+  await chart.press("End");
+  const said = page.getByRole("figure").first().getByRole("status");
+  await said.getByText(`time ${durationText(seconds)}, `).waitFor();
+});
 
 browserTest("a comparison says how it is computed, in the server's words", async (page) => {
   const { world, subjects: { run, other } } = await made.get();

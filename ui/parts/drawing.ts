@@ -1,7 +1,7 @@
 /** Draws lines and stacked bars with uPlot. In a chunk of its own. */
 
 import uPlot from "uplot";
-import { flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
+import { barRoom, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
 import { numberText } from "./format.ts";
 import { positive, smoothed, stacked } from "./smooth.ts";
 
@@ -179,6 +179,8 @@ export class Drawing {
   readonly #onMark: (text: string | null) => void;
   /** What happened at each place. */
   #marks: readonly (string | null)[] = [];
+  /** Beside the first and the last bar. */
+  #bar_room = 0.5;
   #plot: uPlot | null = null;
   /** What the plot was made for; a change of it needs another plot. */
   #shape = "";
@@ -202,6 +204,7 @@ export class Drawing {
     if (drawn.lines.length === 0) return;
     const style = getComputedStyle(this.#box), all = allPlaces(drawn.lines);
     this.#marks = drawn.marksAt?.(all) ?? [];
+    this.#bar_room = barRoom(all);
     const columns = drawn.is_stacked
       ? stackedColumns(drawn.lines, all, style)
       : drawn.lines.flatMap((line) => columnsOf(line, { all, drawn, style }));
@@ -225,7 +228,7 @@ export class Drawing {
     const { zoom = { from: null, to: null }, is_stacked = false } = this.#drawn!;
     const from = zoom.from ?? low, to = Math.max(zoom.to ?? high, from);
     // A bar is as wide as its place, and a single place has some room.
-    const room = is_stacked || from === to ? 0.5 : 0;
+    const room = is_stacked ? this.#bar_room : from === to ? 0.5 : 0;
     return [from - room, to + room];
   }
 

@@ -179,6 +179,8 @@ export interface Plan {
     }>;
     /** Of the posts on the device. */
     peak_bytes: number;
+    /** Of the posts in the machine's memory, which with a software adapter are all of them. */
+    host_peak_bytes: number;
     vram_budget_bytes: number | null;
     ram_budget_bytes: number;
   };
@@ -490,6 +492,7 @@ export interface Generation {
   };
 }
 
+/** A conversation that the policy of a run continues by a turn. */
 export interface Generate {
   messages: Message[];
   /** The tools that the model may call; none is executed. */
@@ -658,6 +661,12 @@ export interface RunComparison {
   metrics: AlignedMetric[];
   /** Each run but the first with the first. */
   comparisons: Comparison[];
+  /** How these members of a comparison are computed, in words for people. */
+  methods: {
+    difference: string;
+    outcomes: string;
+    mcnemar: string;
+  };
 }
 
 export interface ComparedRun {
@@ -1200,12 +1209,22 @@ export interface TrajectoryGroup {
   /** degenerate: no advantages; too_small and ungraded: dropped. */
   status: "kept" | "degenerate" | "too_small" | "ungraded";
   texts_kept: boolean;
+  /** What the scenario's line says; null without texts, when it is longer than a record may be, and in records of earlier programs. */
+  task: TrajectoryTask | null;
   tools: TrajectoryTool[] | null;
   members: TrajectoryMember[];
   /** The cursor of the next page; null on the last one. */
   next_cursor: string | null;
   /** Lines of the files read for this answer that could not be read, such as one that a crash cut off. */
   skipped_lines: number;
+}
+
+/** The line of a group's scenario, besides its id. */
+export interface TrajectoryTask {
+  user: string;
+  system: string | null;
+  /** With the verify command and the rubric, if it has them. */
+  metadata: Record<string, unknown>;
 }
 
 /** A tool as the model saw it. */

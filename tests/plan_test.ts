@@ -29,8 +29,9 @@ const post = ({ plan }: PlannedRun, name: string) =>
 Deno.test("a plan has the contract's members, its posts and their sum", async () => {
   const { plan, refusal } = await planned(null, "training.ctx=512");
   assert.equal(refusal, null);
-  const { posts, peak_bytes, vram_budget_bytes, ram_budget_bytes } = plan.memory;
+  const { posts, peak_bytes, host_peak_bytes, vram_budget_bytes, ram_budget_bytes } = plan.memory;
   const on_device = posts.filter(({ post }) => post !== "host_checkpoint");
+  assert.equal(host_peak_bytes, posts.find(({ post }) => post === "host_checkpoint")!.bytes);
   assert.equal(on_device.length, posts.length - 1);
   assert.equal(on_device.reduce((sum, { bytes }) => sum + bytes, 0), peak_bytes);
   assert.deepEqual(posts, posts.toSorted((a, b) => b.bytes - a.bytes));
@@ -106,6 +107,8 @@ Deno.test("the machine's memory is compared with its budget: copies, and all of 
   const copies = memory.posts.find(({ post }) => post === "host_checkpoint")!.bytes;
   const needs = [[gpu, copies], [software, copies + memory.peak_bytes]] as const;
   for (const [card, bytes] of needs) {
+    const { plan } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
+    assert.equal(plan.memory.host_peak_bytes, bytes);
     assert.equal(await refusedAt(card, bytes), null);
     const { message, details } = (await refusedAt(card, bytes - 1))!;
     assert.match(message, /^Cannot fit the run on the device: it takes [\d.]+ [MG]iB of the machine's/);

@@ -2,7 +2,7 @@
 
 import { attributionOf, brokenBy } from "../rollout/lost.ts";
 import { earnedReward, passed } from "../rollout/reward.ts";
-import type { Group } from "../trajectory/group.ts";
+import type { Group, Task } from "../trajectory/group.ts";
 import {
   actionTokens,
   type Fragment,
@@ -21,6 +21,9 @@ import {
   type TokenPart,
 } from "./observed.ts";
 
+/** The longest task that is recorded, in characters of its JSON. */
+export const MAX_TASK_CHARS = 1 << 20;
+
 export interface LineOptions {
   /** 0: no limit. */
   max_text_chars: number;
@@ -37,8 +40,8 @@ function* factsLines(groups: readonly Group[]): Generator<string> {
 export function* updateLines(groups: readonly Group[], options: LineOptions): Generator<string> {
   yield* factsLines(groups);
   for (const uncapped of groups) {
-    const { group, tools, prompt_messages, members } = capTexts(uncapped, options.max_text_chars);
-    yield line({ group, texts: { tools, prompt_messages } });
+    const { group, task, tools, prompt_messages, members } = capTexts(uncapped, options.max_text_chars);
+    yield line({ group, texts: { task: fitting(task), tools, prompt_messages } });
     for (const member of members) yield line({ group, member: member.member, texts: memberTexts(member) });
   }
   const known = new Map<number, string>();
@@ -56,6 +59,11 @@ export function* updateLines(groups: readonly Group[], options: LineOptions): Ge
       }
     }
   }
+}
+
+/** A task that a line has room for; null for any other, so that the rest of its line can be read. */
+function fitting(task: Task | null): Task | null {
+  return JSON.stringify(task).length <= MAX_TASK_CHARS ? task : null;
 }
 
 const line = (value: object) => `${JSON.stringify(value)}\n`;

@@ -7,7 +7,8 @@ import { FragmentRecorder } from "../trajectory/fragments.ts";
 import type { Group } from "../trajectory/group.ts";
 import type { Trajectory } from "../trajectory/trajectory.ts";
 import { keepsTexts, type ObserveOptions, ObserveWriter, readIndex } from "./observe.ts";
-import { memberFactsSchema } from "./observed.ts";
+import { groupTextsSchema, memberFactsSchema } from "./observed.ts";
+import { MAX_TASK_CHARS } from "./observe_lines.ts";
 import { capText } from "./observe_texts.ts";
 import { MAX_LINE_DEPTH, MAX_OBSERVED_LINE_BYTES, readLine, scanLines } from "./observed_file.ts";
 
@@ -74,7 +75,11 @@ test("an update is a line of facts for each group, then texts, then tokens; and 
     ...{ deterministic: true, sandbox_lost: false },
   });
   deepEqual(Object.keys(timings), Object.keys(groups[0]!.members[0]!.timings));
-  deepEqual(lines[2].texts, { tools: [], prompt_messages: [{ role: "user", content: "q" }] });
+  deepEqual(lines[2].texts, {
+    task: { user: "q", system: null, metadata: {} },
+    tools: [],
+    prompt_messages: [{ role: "user", content: "q" }],
+  });
   deepEqual(lines[4].texts, {
     messages: [{ role: "user", content: "q" }],
     turns: [{ text: "turn 0", calls: [], start: 3, end: 5 }],
@@ -111,6 +116,21 @@ test("facts of earlier programs, which lack a field, are read", async (options) 
   const [{ facts }] = await linesOf(options, 1);
   const { attribution: _, sandbox_lost: __, ...earlier } = facts.members[0];
   deepEqual(memberFactsSchema.parse(earlier), { ...earlier, attribution: null, sandbox_lost: false });
+  deepEqual(groupTextsSchema.parse({ tools: [], prompt_messages: [] }).task, null);
+});
+
+test("a task is recorded up to its longest length, and the rest of its line in any case", async (options) => {
+  const group = finished(rewardedGroup([1]))[0]!;
+  const empty = JSON.stringify({ user: "", system: null, metadata: {} }).length;
+  const recorded = async (chars: number) => {
+    const task = { user: "x".repeat(chars - empty), system: null, metadata: {} };
+    await (await ObserveWriter.open(options)).write(1, [{ ...group, task }], { metrics: {} });
+    const { texts } = (await linesOf(options, 1)).find(({ texts }) => texts);
+    deepEqual(texts.prompt_messages, group.prompt_messages);
+    return texts.task?.user.length ?? null;
+  };
+  equal(await recorded(MAX_TASK_CHARS), MAX_TASK_CHARS - empty);
+  equal(await recorded(MAX_TASK_CHARS + 1), null);
 });
 
 test("positions of turns and spans count over all fragments, and a long fragment has several parts", async (options) => {
@@ -241,6 +261,7 @@ test("no directory, no updates", async ({ directory }) => {
 test("texts are cut to their limit, with the number of missing characters", async (options) => {
   const group = finished(rewardedGroup([1, 0]))[0]!;
   const member = group.members[0]!;
+  group.task = { user: "q", system: null, metadata: { env: { verify: { command: ["v".repeat(13)] } } } };
   member.messages.push({ role: "tool", content: "x".repeat(30) });
   member.turns[0]!.text = "y".repeat(12);
   member.verification = { ended: "killed", code: null, output: "no", capped: false };
@@ -260,7 +281,8 @@ test("texts are cut to their limit, with the number of missing characters", asyn
   await (await ObserveWriter.open({ ...options, max_text_chars: 12 })).write(1, [group], { metrics: {} });
   const textsOf = async () =>
     (await linesOf(options, 1)).find(({ member, texts }) => texts && member === 0).texts;
-  const read = await textsOf();
+  const read = await textsOf(), [{ texts: shared }] = (await linesOf(options, 1)).slice(1);
+  deepEqual(shared.task.metadata.env.verify.command, [`${"v".repeat(12)}… [1 more characters]`]);
   equal(read.messages[1]!.content, `${"x".repeat(12)}… [18 more characters]`);
   equal(read.turns[0]!.text, "y".repeat(12));
   deepEqual(read.turns[0]!.calls[0]!.arguments, { deep: [`${"z".repeat(12)}… [1 more characters]`] });

@@ -11,6 +11,7 @@ export function capTexts(group: Group, max_chars: number): Group {
   const cap = (text: string) => capText(text, max_chars);
   return {
     ...group,
+    task: capValues(group.task, max_chars),
     prompt_messages: group.prompt_messages.map((message) => capMessage(message, max_chars)),
     members: group.members.map((member) => ({
       ...member,

@@ -7,7 +7,7 @@
 import { z } from "zod";
 import { REWARD_SOURCES } from "../../config/sections/agent.ts";
 import { TEXTS } from "../../config/text/text_kinds.ts";
-import { messageSchema, toolSchema } from "../../core/chat_schema.ts";
+import { anyObject, messageSchema, toolSchema } from "../../core/chat_schema.ts";
 import { isJsonObject } from "../../core/json.ts";
 import { TOKEN_ORIGINS } from "../../trainer/tokenizer/renderer.ts";
 import { GROUP_STATUSES } from "../trajectory/group.ts";
@@ -183,8 +183,19 @@ export const groupFactsSchema = z.object({
   members: z.array(memberFactsSchema),
 });
 
+const taskSchema = z.object({
+  user: z.string().meta(TEXTS.data),
+  system: z.string().nullable().meta(TEXTS.data),
+  metadata: anyObject.meta({
+    description: "With the verify command and the rubric, if it has them.",
+    ...TEXTS.data,
+  }),
+}).meta({ id: "TrajectoryTask", description: "The line of a group's scenario, besides its id." });
+
 /** Texts that belong to a group. */
 export const groupTextsSchema = z.object({
+  /** Null without a scenario, for a task that is too long, and in files of earlier programs. */
+  task: taskSchema.nullable().default(null),
   tools: z.array(trajectoryToolSchema),
   prompt_messages: z.array(observedMessageSchema),
 });

@@ -72,6 +72,7 @@ export function testGroup(members: TestMember[], group = 0): Group {
     group,
     scenario: `s${group}`,
     line: group + 1,
+    task: { user: "q", system: null, metadata: {} },
     toolset: { name: "test", version: "1" },
     tools: [],
     prompt_messages: [{ role: "user", content: "q" }],

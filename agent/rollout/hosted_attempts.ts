@@ -22,7 +22,7 @@ import { type EvidenceByGrader, gradeGroup, inspectAttempt } from "../grading/gr
 import type { Grader } from "../grading/grader.ts";
 import type { ToolCatalog } from "../tools/tool_host.ts";
 import { boundary, BoundaryFailure } from "../trajectory/boundary.ts";
-import type { Group } from "../trajectory/group.ts";
+import { type Group, taskOf } from "../trajectory/group.ts";
 import { isComplete, isFailed, type StopReason, type Trajectory } from "../trajectory/trajectory.ts";
 import { CLOSE_TIMEOUT_MS, NO_CALL_MESSAGE } from "./episode.ts";
 import type { RolloutSettings } from "./rollout_options.ts";
@@ -134,6 +134,7 @@ class HostedAttempts {
     }));
     const group: Group = {
       ...{ update: 0, group: index, scenario: scenario.id, line: scenario.line },
+      task: taskOf(scenario),
       toolset: { name: catalog.name, version: catalog.version },
       ...{ tools: catalog.tools, prompt_messages, prompt_tokens: [], graded_by: null, measures: {} },
       status: "kept",

@@ -4,6 +4,7 @@ import { deepEqual, equal, notEqual, ok } from "node:assert/strict";
 import type { Message } from "../../core/chat.ts";
 import { ServiceError } from "../../core/errors.ts";
 import { ScriptedEngine } from "../../trainer/engine/scripted_engine_fake.ts";
+import type { Scenario } from "../../data/scenario.ts";
 import type { Trajectory } from "../trajectory/trajectory.ts";
 import {
   callText,
@@ -67,6 +68,8 @@ Deno.test("members whose environments start equally share their prompt, which ru
     common = textTokens("u:s\n").length;
   deepEqual(group!.prompt_tokens, own);
   deepEqual(group!.prompt_messages, [{ role: "user", content: "s\n\nlook" }]);
+  const [{ user, system, metadata }] = options.scenarios as [Scenario];
+  deepEqual(group!.task, { user, system, metadata }, "as its scenario says it");
   const counters = await engine.client.call("counters", null);
   equal(counters.prefill_tokens, task.length + 3 * (own.length - common));
   deepEqual([engine.openSequences, counters.kv_pages_used], [[], 0]);

@@ -3,7 +3,7 @@
 import { assert, ServiceError } from "../../core/errors.ts";
 import type { Scenario } from "../../data/scenario.ts";
 import { gradeGroup } from "../grading/grade_group.ts";
-import type { Group } from "../trajectory/group.ts";
+import { type Group, taskOf } from "../trajectory/group.ts";
 import { type EndedEpisode, type EpisodePrompt, runEpisode } from "./episode.ts";
 import { promptMessages, sharedPrompt } from "./prompts.ts";
 import type { RolloutOptions } from "./rollout_options.ts";
@@ -166,6 +166,7 @@ class Scheduler {
       group: index,
       scenario: scenario.id,
       line: scenario.line,
+      task: taskOf(scenario),
       toolset: { name, version },
       tools,
       prompt_messages: shared.messages,

@@ -2,6 +2,7 @@
 
 import type { RewardSource } from "../../config/sections/agent.ts";
 import type { Message, ToolFunction } from "../../core/chat.ts";
+import type { Scenario } from "../../data/scenario.ts";
 import type { Trajectory } from "./trajectory.ts";
 
 /**
@@ -21,6 +22,14 @@ export interface Measure {
   over_groups: "sum" | "mean";
 }
 
+/** What a scenario's line says besides its id. */
+export type Task = Pick<Scenario, "user" | "system" | "metadata">;
+
+/** The task of a scenario. */
+export function taskOf({ user, system, metadata }: Scenario): Task {
+  return { user, system, metadata };
+}
+
 /** Plain data. */
 export interface Group {
   update: number;
@@ -29,6 +38,8 @@ export interface Group {
   /** The scenario's id and its line in the file. */
   scenario: string;
   line: number;
+  /** Null for a conversation that is no attempt at a scenario. */
+  task: Task | null;
   toolset: { name: string; version: string } | null;
   tools: ToolFunction[];
   /** The messages of the shared prompt, and their tokens. */

@@ -210,6 +210,7 @@ function groupOf(conversation: Conversation, { number, messages, tools, end }: G
     group: 0,
     scenario: `conversation_${number}`,
     line: number,
+    task: null,
     toolset: null,
     tools: tools.map(({ function: { name, description = "", parameters = {} } }) => (
       { name, description, parameters }

@@ -137,7 +137,8 @@ export class TestFleet {
 
 /** The plan of a run of so many updates, whose files nobody has read. */
 export function testPlan(config: unknown, updates: number): Plan {
-  const memory = { posts: [], peak_bytes: 0, vram_budget_bytes: null, ram_budget_bytes: 2 ** 30 };
+  const used = { posts: [], peak_bytes: 0, host_peak_bytes: 0 };
+  const memory = { ...used, vram_budget_bytes: null, ram_budget_bytes: 2 ** 30 };
   const times = { seconds_per_update: null, eta_seconds: null, calibrated: false };
   return {
     config: config as Plan["config"],

@@ -2,7 +2,7 @@
 
 import { keyOfComponent } from "../../trainer/engine/memory_advice.ts";
 import { formatBytes } from "../../core/text.ts";
-import { isHostPost, memoryPosts, NAMED_POSTS, type Plan, UNKNOWN_BUDGET } from "./plan.ts";
+import { isHostPost, type MemoryPost, memoryPosts, NAMED_POSTS, type Plan, UNKNOWN_BUDGET } from "./plan.ts";
 
 /** Measurements on the device. */
 export interface Measured {
@@ -13,10 +13,15 @@ export interface Measured {
   bytes: Record<string, number>;
 }
 
+const sumOf = (posts: readonly MemoryPost[]) => posts.reduce((sum, { bytes }) => sum + bytes, 0);
+
 /** The posts are those on the device after the measured update; the time is that of an update's tokens. */
 export function calibratedPlan(plan: Plan, { seconds, tokens, bytes }: Measured): Plan {
   const { schedule, config: { training } } = plan, on_device = memoryPosts({ bytes });
-  const posts = [...on_device, ...plan.memory.posts.filter(({ post }) => isHostPost(post))];
+  const copies = plan.memory.posts.filter(({ post }) => isHostPost(post));
+  const peak_bytes = sumOf(on_device), copied_bytes = sumOf(copies);
+  // A software adapter's memory is the machine's.
+  const is_software = plan.memory.host_peak_bytes > copied_bytes;
   const seconds_per_update = seconds * schedule.tokens_per_update / tokens;
   const limits = [
     ...(schedule.updates === null ? [] : [schedule.updates * seconds_per_update]),
@@ -27,8 +32,9 @@ export function calibratedPlan(plan: Plan, { seconds, tokens, bytes }: Measured)
     ...plan,
     memory: {
       ...plan.memory,
-      posts: posts.sort((a, b) => b.bytes - a.bytes),
-      peak_bytes: on_device.reduce((sum, post) => sum + post.bytes, 0),
+      posts: [...on_device, ...copies].sort((a, b) => b.bytes - a.bytes),
+      peak_bytes,
+      host_peak_bytes: copied_bytes + (is_software ? peak_bytes : 0),
     },
     schedule: { ...schedule, seconds_per_update, eta_seconds, calibrated: true },
   };

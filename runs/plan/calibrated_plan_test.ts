@@ -7,12 +7,14 @@ const MEASURED = { seconds: 3, tokens: 100, bytes: { weights: 1000, adapters: 30
 function plan(
   { updates, max_minutes }: { updates: number | null; max_minutes?: number },
   budget: number | null = 2000,
+  is_software = false,
 ) {
   return {
     config: { training: { ...(max_minutes !== undefined && { max_minutes }) } },
     memory: {
       posts: [{ post: "host_checkpoint", bytes: 700 }, { post: "weights", bytes: 1 }],
       peak_bytes: 1,
+      host_peak_bytes: is_software ? 701 : 700,
       vram_budget_bytes: budget,
       ram_budget_bytes: 9,
     },
@@ -37,11 +39,16 @@ Deno.test("measurements replace the posts, the largest first, and give the time 
       { post: "kv", bytes: 500 },
       { post: "adapters", bytes: 30 },
     ],
-    ...{ peak_bytes: 1530, vram_budget_bytes: 2000, ram_budget_bytes: 9 },
+    ...{ peak_bytes: 1530, host_peak_bytes: 700, vram_budget_bytes: 2000, ram_budget_bytes: 9 },
   });
   assert.deepEqual(schedule, {
     ...{ updates: 4, tokens_per_update: 50, seconds_per_update: 1.5, eta_seconds: 6, calibrated: true },
   });
+});
+
+Deno.test("what a software adapter takes is the machine's memory, measured too", () => {
+  const { memory } = calibratedPlan(plan({ updates: 4 }, null, true), MEASURED);
+  assert.deepEqual([memory.peak_bytes, memory.host_peak_bytes], [1530, 2230]);
 });
 
 Deno.test("a run ends with its updates or its minutes", () => {

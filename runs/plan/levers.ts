@@ -123,6 +123,11 @@ export function peakBytes({ bytes }: Pick<MemoryPlan, "bytes">): number {
   return sumOf(bytes);
 }
 
+/** The total bytes of a plan in the machine's memory: copies and, with a software adapter, the device's bytes. */
+export function hostPeakBytes({ host }: Pick<MemoryPlan, "host">): number {
+  return sumOf(host);
+}
+
 /** A memory that a plan exceeds. */
 export interface ExceededMemory {
   of: "device" | "machine";

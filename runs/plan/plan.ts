@@ -19,6 +19,7 @@ import {
   type ExceededMemory,
   fitsBudget,
   fittingContext,
+  hostPeakBytes,
   type LeverResult,
   type MeasureMemory,
   type MemoryBudget,
@@ -50,6 +51,8 @@ export interface Plan {
     posts: MemoryPost[];
     /** Of the posts on the device. */
     peak_bytes: number;
+    /** Of the posts in the machine's memory, which with a software adapter are all of them. */
+    host_peak_bytes: number;
     /** Null when the size of the device's memory is unknown. */
     vram_budget_bytes: number | null;
     ram_budget_bytes: number;
@@ -119,6 +122,7 @@ export function planOf(config: ResolvedConfig, { parts, data, target, memory, so
     memory: {
       posts: memoryPosts({ bytes: { ...memory.bytes, ...memory.host } }),
       peak_bytes: peakBytes(memory),
+      host_peak_bytes: hostPeakBytes(memory),
       vram_budget_bytes: target.vram_bytes,
       ram_budget_bytes: target.ram_bytes,
     },

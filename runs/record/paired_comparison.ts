@@ -40,7 +40,7 @@ export interface PairedDifference {
 }
 
 /** Resamples of a bootstrap: the percentile's own error is then much smaller than the interval. */
-const BOOTSTRAP_RESAMPLES = 10_000;
+export const BOOTSTRAP_RESAMPLES = 10_000;
 
 /**
  * The fewest pairs for a 95 % interval. Resamples lie between the smallest and the largest difference, and all n

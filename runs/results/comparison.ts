@@ -8,9 +8,11 @@ import { flattenConfig } from "../directory/config_identity.ts";
 import type { EvaluationEvent } from "../record/event.ts";
 import { gainOf, type Objective, objectiveOf, OBJECTIVES } from "../record/objective.ts";
 import {
+  BOOTSTRAP_RESAMPLES,
   bootstrapSteps,
   evenExample,
   type Example,
+  MIN_PAIRS,
   type PairedDifference,
 } from "../record/paired_comparison.ts";
 import { mcnemar } from "../record/statistics.ts";
@@ -49,6 +51,21 @@ export interface Comparison {
   /** The limits of the comparison, in words; null when both evaluations measured the same examples in the same way. */
   note: string | null;
 }
+
+/** How the members of a comparison are computed, in words for people. */
+export const COMPARISON_METHODS = {
+  difference:
+    "The value of the run minus that of the first run, over the examples that both evaluations have. The 95 % interval " +
+    `is by the paired bootstrap: these examples are resampled ${
+      BOOTSTRAP_RESAMPLES.toLocaleString("en")
+    } times, each ` +
+    `with both of its values. There is none when they do not determine it, as with fewer than ${MIN_PAIRS} examples.`,
+  outcomes:
+    "An example is won when the run's value is better than that of the first run, and lost when it is worse.",
+  mcnemar:
+    "p is that of McNemar's exact test, two-sided: how likely at least such a difference between scenarios won and lost is by " +
+    "chance alone. With several attempts at each scenario it is the sign test. Losses have none.",
+} as const;
 
 /** The configurations' leaves that differ, by key; a value per run, null where it is not set. */
 export function configDifferences(

@@ -51,6 +51,7 @@ export interface MemberPlace extends GroupPlace {
 /** A group with texts. */
 export interface GroupView extends GroupPlace, ReturnType<typeof groupFields> {
   texts_kept: boolean;
+  task: GroupTexts["task"];
   tools: GroupTexts["tools"] | null;
   members: ViewPage<MemberView>;
 }
@@ -105,7 +106,8 @@ export class ObservedRun {
     if (!file || !facts) return null;
     const texts = file.lines.filter((line) => line.kind === "texts" && line.group === group);
     const shared = texts.find(({ member }) => member === null);
-    const tools = shared ? (await file.read(shared, groupTextsSchema))?.tools ?? null : null;
+    const read = shared ? await file.read(shared, groupTextsSchema) : null;
+    const { task = null, tools = null } = read ?? {};
     const members = await pageOf(file, request, {
       items: facts.members.filter(({ member }) => request.member === undefined || member === request.member),
       keyOf: ({ member }) => member,
@@ -114,7 +116,7 @@ export class ObservedRun {
         return memberView(member, line ? await file.read(line, memberTextsSchema) : null);
       },
     });
-    return { ...groupFields(group, facts), update, texts_kept: shared !== undefined, tools, members };
+    return { ...groupFields(group, facts), update, texts_kept: shared !== undefined, task, tools, members };
   }
 
   /** The tokens of a member; null when they are not kept. A part that cannot be read ends the list. */

@@ -18,6 +18,13 @@ export const STILL_CLOCK: Clock = {
 export const HOSTILE =
   '<script>alert(1)</script>\u0000\u2028\u202e"\\\n{"group":0,"facts":{}}\r\ud83d\ude00 __proto__ \ud800';
 
+/** The task of the first group of {@link sampleGroups}. */
+export const SAMPLE_TASK = {
+  user: HOSTILE,
+  system: "Be brief.",
+  metadata: { env: { verify: { command: ["test", "-e", "done"] } }, ["__proto__"]: { kept: true } },
+};
+
 function fillColumns({ fragments }: Trajectory, advantages: readonly number[]): void {
   const { sampled } = fragments[0]!;
   sampled.turns.forEach((turn, k) => {
@@ -43,6 +50,7 @@ export function sampleGroups(update: number): Group[] {
     { stop_reason: "tool_failed" },
   ]);
   const [best, worst, late] = first.members as [Trajectory, Trajectory, Trajectory];
+  first.task = SAMPLE_TASK;
   first.tools = [{ name: "say", description: "Says a text.", parameters: { type: "object" } }];
   Object.assign(best, { turn_advantages: [1.5, 1], advantage: 1.2 });
   best.assessment = { score: 0.75, explanation: "The answer is right." };

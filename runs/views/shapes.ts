@@ -136,6 +136,11 @@ export const groupSchema = z.strictObject({
   update,
   ...groupFields,
   texts_kept,
+  task: groupTextsSchema.shape.task.unwrap().meta({
+    description:
+      "What the scenario's line says; null without texts, when it is longer than a record may be, and in " +
+      "records of earlier programs.",
+  }),
   tools: groupTextsSchema.shape.tools.nullable(),
   members: z.array(memberSchema),
 });

@@ -30,6 +30,9 @@ export const planSchema = z.strictObject({
       description: "The largest first. Those whose name begins with host_ lie in the machine's memory.",
     }),
     peak_bytes: bytes.meta({ description: "Of the posts on the device." }),
+    host_peak_bytes: bytes.meta({
+      description: "Of the posts in the machine's memory, which with a software adapter are all of them.",
+    }),
     vram_budget_bytes: bytes.nullable(),
     ram_budget_bytes: bytes,
   }),

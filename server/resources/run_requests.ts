@@ -65,7 +65,7 @@ export const generateSchema = z.strictObject({
   path: ["checkpoint"],
   error: "must be left out with adapter = false: the base model has no checkpoints",
   when: ({ value }) => isJsonObject(value),
-}).meta({ id: "Generate" });
+}).meta({ id: "Generate", description: "A conversation that the policy of a run continues by a turn." });
 
 export const generationSchema = z.strictObject({
   message: z.strictObject({

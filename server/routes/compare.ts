@@ -3,7 +3,12 @@
 import { z } from "zod";
 import { TEXTS } from "../../config/text/text_kinds.ts";
 import { bestEvaluated } from "../../runs/results/checkpoints.ts";
-import { compare, type Compared, configDifferences } from "../../runs/results/comparison.ts";
+import {
+  compare,
+  type Compared,
+  COMPARISON_METHODS,
+  configDifferences,
+} from "../../runs/results/comparison.ts";
 import { Buckets } from "../../runs/results/metric_series.ts";
 import { readEventsAt } from "../../runs/results/run_log.ts";
 import { OBJECTIVE_NAMES, objectiveOf } from "../../runs/record/objective.ts";
@@ -192,6 +197,11 @@ const compareRuns = route({
           ).meta({ description: "The resolved keys that differ." }),
           metrics: z.array(alignedMetric),
           comparisons: z.array(comparison).meta({ description: "Each run but the first with the first." }),
+          methods: z.strictObject({ difference: z.string(), outcomes: z.string(), mcnemar: z.string() }).meta(
+            {
+              description: "How these members of a comparison are computed, in words for people.",
+            },
+          ),
         }).meta({ id: "RunComparison", description: "Runs beside each other." }),
       },
     },
@@ -218,6 +228,7 @@ const compareRuns = route({
       }[],
       metrics: await alignedMetrics(services.database, compared.map(({ id }) => id), { names, points }),
       comparisons,
+      methods: COMPARISON_METHODS,
     });
   },
 });

@@ -72,6 +72,8 @@ Deno.test("two runs are compared scenario by scenario", async () => {
         state: "completed",
         evaluation: { n: 1, update: 1, metric: "eval/pass_rate", value: 2 / 7 },
       });
+      assert.match(json.methods.difference, /paired bootstrap: .* 10,000 times, .* fewer than 6 examples/);
+      assert.match(json.methods.mcnemar, /McNemar's exact test, two-sided/);
       const [{ difference, outcomes, ...rest }] = json.comparisons;
       // Four won, one lost: 2 · (C(5,0) + C(5,1)) / 2⁵.
       assert.deepEqual(rest, {

@@ -238,6 +238,7 @@ Deno.test("limits.ram of a request and of the server bound what lies in the mach
     const recipe = { recipe: "sft", model: files.model, data: files.traces, params: { "lora.rank": 8 } };
     const { memory } = (await send("/v1/plan", post(recipe))).json;
     const { bytes } = memory.posts.find(({ post }: { post: string }) => post === "host_checkpoint");
+    assert.equal(memory.host_peak_bytes, bytes);
     const limited = (ram: unknown) => send("/v1/plan", post({ ...recipe, limits: { ram } }));
     assert.equal((await limited(bytes)).status, 200);
     const refused = await limited(bytes - 1);

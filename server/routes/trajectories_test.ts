@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HOSTILE, sampleGroups, writeObserved } from "../../runs/views/observed_testing.ts";
+import { HOSTILE, SAMPLE_TASK, sampleGroups, writeObserved } from "../../runs/views/observed_testing.ts";
 import { testApp } from "../app_testing.ts";
 import { RUN_PATH, sourceOf, withServer } from "../trajectories_testing.ts";
 
@@ -95,6 +95,7 @@ test("a group has every text of its members", async (directory, send) => {
   assert.deepEqual(group, {
     ...{ update: 1, group: 0, scenario: "s0", line: 1, toolset: { name: "test", version: "1" } },
     ...{ graded_by: "environment", status: "kept", texts_kept: true },
+    task: SAMPLE_TASK,
     tools: [{ name: "say", description: "Says a text.", parameters: { type: "object" } }],
     ...{ next_cursor: null, skipped_lines: 0 },
   });
@@ -141,7 +142,7 @@ test("a group has every text of its members", async (directory, send) => {
 test("texts that are not kept are null, and there are no tokens", async (directory, send) => {
   await writeObserved(directory, { updates: 3, every: 5 });
   const { json } = await send(`${TRAJECTORIES}/updates/2/groups/0`);
-  assert.deepEqual([json.texts_kept, json.tools], [false, null]);
+  assert.deepEqual([json.texts_kept, json.tools, json.task], [false, null, null]);
   const [member] = json.members;
   assert.deepEqual([member.messages, member.spans, member.fragments], [null, null, null]);
   assert.deepEqual(member.judge, { score: 0.75, explanation: null });

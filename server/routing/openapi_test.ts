@@ -142,6 +142,7 @@ const ANY_VALUE: Readonly<Record<string, string>> = {
   "Plan.config{}": "GET /v1/config-schema describes it",
   "Run.config{}": "GET /v1/config-schema describes it",
   "DatasetRow.row{}": "a client's file, read as it is",
+  "TrajectoryTask.metadata": "a client's file, read as it is",
   "TrajectoryTool.parameters": "a tool's JSON Schema",
   "TrajectoryMessage.tool_calls[].function.arguments": "a model wrote it",
   "TrajectoryCall.arguments": "a model wrote it",

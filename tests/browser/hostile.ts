@@ -8,7 +8,7 @@ export const ATTEMPT = `<img src=x onerror="globalThis.attacked=1">`;
 /** Keys whose values are texts for people: a model's, a tool's, a judge's or a scenario's. */
 const TEXT_KEYS: ReadonlySet<string> = new Set([
   ...["scenario", "run_name", "content", "text", "result", "message", "name", "description"],
-  ...["judge_explanation", "verification_output", "user"],
+  ...["judge_explanation", "verification_output", "user", "system", "rubric", "command"],
 ]);
 
 function attacked(value: unknown, key: string): unknown {

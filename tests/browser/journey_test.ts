@@ -100,6 +100,13 @@ async function pauses({ page, world, run }: Visit): Promise<void> {
   assert.equal(await valuesOf(page, "reward/mean", { least: update }), update);
 }
 
+/** What the test reads of a line of the scenarios. */
+interface Task {
+  id: string;
+  user: string;
+  metadata: { env: { verify: { command: string[] } } };
+}
+
 async function readsAnAttempt({ page, world }: Visit): Promise<void> {
   await openView(page, "Trajectories");
   await page.getByRole("link", { name: "update 1", exact: true }).click();
@@ -109,10 +116,15 @@ async function readsAnAttempt({ page, world }: Visit): Promise<void> {
   await group.click();
   await page.getByRole("heading", { name: "Attempt 0" }).waitFor();
   const lines = (await Deno.readTextFile(world.file("train.jsonl"))).trim().split("\n");
-  const tasks: { id: string; user: string }[] = lines.map((line) => JSON.parse(line));
-  const { user } = tasks.find(({ id }) => id === scenario)!;
+  const tasks: Task[] = lines.map((line) => JSON.parse(line));
+  const { user, metadata } = tasks.find(({ id }) => id === scenario)!;
   await page.getByRole("heading", { name: "Turn 1" }).waitFor();
   assert.ok((await page.locator(".conversation").innerText()).includes(user), user);
+  const checked = page.getByRole("article").filter({ hasText: "What was checked" });
+  const test = metadata.env.verify.command.at(-1)!;
+  assert.ok((await checked.innerText()).includes(`sh -c\n${test}`), test);
+  await checked.getByText("The whole scenario").press("Enter");
+  await checked.getByText(JSON.stringify(user)).waitFor();
 }
 
 async function resumesAndCancels({ page, world, run }: Visit): Promise<void> {

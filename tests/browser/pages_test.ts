@@ -2,12 +2,13 @@
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import axe from "axe-core";
-import type { AxeResults } from "axe-core";
 import type { Page } from "playwright-core";
+import type { Checkpoint, RunComparison, Sample, TrajectoryGroup } from "../../api/types.ts";
+import { durationText, numberText } from "../../ui/parts/format.ts";
 import { browserTest, closeBrowser } from "./browser.ts";
+import { brokenRules, tabStops, tabTo } from "./checks.ts";
 import { ATTEMPT, writeHostile } from "./hostile.ts";
-import { logIn as fillLogin } from "./parts.ts";
+import { chartWith, logIn as fillLogin } from "./parts.ts";
 import { openPage, PAGES, wholePage } from "./pages.ts";
 import { TOKEN, trainedWorld, ViewServer, type World } from "./world.ts";
 
@@ -24,13 +25,6 @@ async function logIn(page: Page, { url }: World): Promise<void> {
   await page.goto(url);
   await fillLogin(page, TOKEN);
   await page.getByRole("heading", { level: 1, name: "Runs" }).waitFor();
-}
-
-/** The rules that a page breaks, with the elements. */
-async function brokenRules(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = await page.evaluate<AxeResults>("axe.run()");
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" | ")}`);
 }
 
 for (const colorScheme of ["light", "dark"] as const) {
@@ -60,6 +54,162 @@ browserTest("a dataset's page leads to a new run with it", async (page) => {
   await page.getByRole("radio", { name: /^tasks of /, checked: true }).waitFor();
   assert.ok(await page.getByRole("radio", { name: /^Rewards/ }).isChecked());
   assert.equal(await page.getByLabel("Scenarios: a dataset").inputValue(), subjects.dataset);
+});
+
+browserTest("a completed run says what it came to, and its journal when, to the second", async (page) => {
+  const { world, trained: { id, last_metrics } } = await made.get(), path = `/v1/runs/${id}/metrics`;
+  const { samples: [first] } = await world.api<{ samples: { value: number }[] }>(
+    "GET",
+    `${path}?names=reward/mean&first_update=1&last_update=1`,
+  );
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}`);
+  const [from, to] = [first!.value, last_metrics["reward/mean"]].map(numberText);
+  const changed = from === to ? `stayed at ${to}` : `went from ${from} to ${to}`;
+  await page.getByRole("status").getByText(`: reward/mean ${changed}`).waitFor();
+  assert.match(await page.locator(".phase").innerText(), /^It trained 3 updates in .*the held-out pass rate/);
+  await page.getByRole("link", { name: "Journal" }).click();
+  const entries = page.getByRole("list", { name: /^journal/ });
+  await entries.getByText("completed").first().waitFor();
+  const time = entries.locator("time").first(), at = await time.getAttribute("datetime");
+  const seconds = String(new Date(at!).getSeconds()).padStart(2, "0");
+  for (const text of [await time.innerText(), await time.getAttribute("title")]) {
+    assert.match(text!, new RegExp(`:\\d\\d:${seconds}`));
+  }
+});
+
+browserTest("an attempt is copied as a text, and downloaded as the server's JSON", async (page) => {
+  const { world, trained: { id } } = await made.get(), path = `/trajectories/1/0`;
+  const answer = await world.api<TrajectoryGroup>(
+    "GET",
+    `/v1/runs/${id}/trajectories/updates/1/groups/0?member=1`,
+  );
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}${path}?member=1`);
+  const copies = page.getByRole("group", { name: "copies of this attempt" });
+  await copies.getByRole("button", { name: "Copy as text" }).press("Enter");
+  await copies.getByText("Copied").waitFor();
+  const [first] = answer.members[0]!.messages!;
+  const copied = await page.evaluate<string>("navigator.clipboard.readText()");
+  assert.ok(copied.startsWith(`## ${first!.role}\n${first!.content}\n\n## `), copied);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    copies.getByRole("button", { name: "Download JSON" }).press("Enter"),
+  ]);
+  const saved = join(world.folder, "attempt.json");
+  await download.saveAs(saved);
+  assert.equal(download.suggestedFilename(), `${id}_update_1_group_0_attempt_1.json`);
+  assert.deepEqual(JSON.parse(await Deno.readTextFile(saved)), answer);
+});
+
+browserTest("a checkpoint is tried with the tools of its run, and its calls are shown", async (page) => {
+  const { world, trained: { id } } = await made.get();
+  const [line] = (await Deno.readTextFile(world.file("train.jsonl"))).split("\n");
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}/files`);
+  await page.getByRole("button", { name: /^Try / }).first().click();
+  const form = page.getByRole("form", { name: /^try / });
+  await form.getByRole("checkbox", { name: /^with the tools of the run, .*write_file/, checked: true })
+    .waitFor();
+  assert.notEqual(await form.getByLabel("System message").inputValue(), "");
+  await form.getByLabel("Message", { exact: true }).fill(JSON.parse(line!).user);
+  const request = page.waitForRequest("**/generate");
+  await form.getByRole("button", { name: "Ask" }).press("Enter");
+  const { tools } = (await request).postDataJSON() as { tools: { function: { name: string } }[] };
+  assert.ok(tools.some((tool) => tool.function.name === "write_file"));
+  const call = form.locator(".answer .call");
+  await call.locator("summary").press("Enter");
+  await call.locator("dt").first().waitFor();
+});
+
+browserTest("a chat offers each model the tools of its run, and shows their calls as text", async (page) => {
+  const { world, subjects: { run, other } } = await made.get();
+  const called = { name: `tool ${ATTEMPT}`, arguments: { [`key ${ATTEMPT}`]: `value ${ATTEMPT}` } };
+  await logIn(page, world);
+  // What this model never calls.
+  await page.route("**/generate", (route) =>
+    route.fulfill({
+      json: {
+        message: {
+          ...{ role: "assistant", content: "" },
+          tool_calls: [{ id: "1", type: "function", function: called }],
+        },
+        ...{ token_ids: [], logprobs: [], stop_reason: "stop" },
+        usage: { prompt_tokens: 1, completion_tokens: 1 },
+      },
+    }));
+  await page.goto(`${world.url}/#/compare/chat?runs=${run},${other}`);
+  await page.getByText("How they answer").press("Enter");
+  await page.getByRole("checkbox", { name: /^with the tools of its run/, checked: true }).waitFor();
+  await page.getByLabel(/^Message to all/).fill("hello");
+  const request = page.waitForRequest("**/generate");
+  await page.getByRole("button", { name: "Send" }).press("Enter");
+  assert.ok(((await request).postDataJSON() as { tools: unknown[] }).tools.length > 0);
+  // The base, and both runs.
+  const calls = page.locator(".chat-column .call");
+  await calls.nth(2).waitFor();
+  await calls.first().locator("summary").press("Enter");
+  const shown = await calls.first().innerText();
+  for (const word of ["tool", "key", "value"]) assert.ok(shown.includes(`${word} ${ATTEMPT}`), word);
+  assert.deepEqual(await page.evaluate(ATTACK), [null, 0]);
+});
+
+browserTest(
+  "a chart has marks where something happened, told under the pointer and by the keyboard",
+  async (page) => {
+    const { world, trained: { id } } = await made.get();
+    const { checkpoints: [newest] } = await world.api<{ checkpoints: Checkpoint[] }>(
+      "GET",
+      `/v1/runs/${id}/checkpoints`,
+    );
+    const happened = "checkpoint", figure = page.getByRole("figure").first();
+    await logIn(page, world);
+    await page.goto(`${world.url}/#/runs/${id}`);
+    const chart = chartWith(page, "reward/mean", { values: 3 });
+    // It has no marks before the events have come, and the sentence of the result comes with the last one.
+    await page.getByText(/^It trained 3 updates/).waitFor();
+    await chart.press("End");
+    await figure.getByRole("status").getByText(new RegExp(`^update ${newest!.update}, .*, .*${happened}`))
+      .waitFor();
+    const caption = figure.locator("figcaption").getByText(happened);
+    await caption.waitFor();
+    await chart.press("Escape");
+    await caption.waitFor({ state: "detached" });
+    const { x, y, width, height } = (await chart.locator(".u-over").boundingBox())!;
+    await page.mouse.move(x + width - 2, y + height / 2);
+    await caption.waitFor();
+  },
+);
+
+browserTest("a run's charts go across its time, by the keyboard and from the address", async (page) => {
+  const { world, trained: { id, started_at } } = await made.get();
+  const { samples } = await world.api<{ samples: Sample[] }>(
+    "GET",
+    `/v1/runs/${id}/metrics?names=reward/mean`,
+  );
+  const seconds = (Date.parse(samples.at(-1)!.time) - Date.parse(started_at!)) / 1000;
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/runs/${id}`);
+  await page.getByLabel("Across").selectOption("time since the start");
+  await page.getByLabel("From second").waitFor();
+  assert.match(page.url(), /[?&]x=time$/);
+  await page.reload();
+  await page.getByLabel("From second").waitFor();
+  const chart = chartWith(page, "reward/mean", { values: 3 });
+  await chart.locator(".u-legend").getByText("time").waitFor();
+  await chart.press("End");
+  const said = page.getByRole("figure").first().getByRole("status");
+  await said.getByText(`time ${durationText(seconds)}, `).waitFor();
+});
+
+browserTest("a comparison says how it is computed, in the server's words", async (page) => {
+  const { world, subjects: { run, other } } = await made.get();
+  const { methods } = await world.api<RunComparison>("GET", `/v1/compare?runs=${run},${other}`);
+  await logIn(page, world);
+  await page.goto(`${world.url}/#/compare/evaluations?runs=${run},${other}`);
+  await page.getByText("How this is computed").press("Enter");
+  for (const text of Object.values(methods)) await page.getByText(text).waitFor();
 });
 
 browserTest("a copy of a run leaves the draft that was written as it was", async (page) => {
@@ -136,48 +286,6 @@ browserTest("what belongs to another address is gone while the page's own is awa
   assert.equal(await updates.count(), 0);
 });
 
-/** Frames in which the browser has scrolled to what has the focus. */
-const MAX_FRAMES = 120;
-
-/** What has the focus; null where it is on nothing of the page. */
-const FOCUSED = `(async () => {
-  const element = document.activeElement;
-  if (!element || element === document.body) return null;
-  const isSeen = () => {
-    const box = element.getBoundingClientRect();
-    return box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
-  };
-  // The browser may scroll to it in one of the next frames.
-  for (let i = 0; i < ${MAX_FRAMES} && !isSeen(); i++) await new Promise(requestAnimationFrame);
-  const { outlineStyle, outlineWidth } = getComputedStyle(element);
-  return {
-    html: element.outerHTML.slice(0, 120),
-    has_ring: outlineStyle !== "none" && parseFloat(outlineWidth) >= 2,
-    is_seen: isSeen(),
-  };
-})()`;
-
-interface Focused {
-  html: string;
-  has_ring: boolean;
-  is_seen: boolean;
-}
-
-/** More stops than any page has. */
-const MAX_STOPS = 500;
-
-/** What the Tab key leads to, from the beginning of a page to its end. */
-async function tabStops(page: Page): Promise<Focused[]> {
-  const stops: Focused[] = [];
-  for (let i = 0; i < MAX_STOPS; i++) {
-    await page.keyboard.press("Tab");
-    const focused = await page.evaluate<Focused | null>(FOCUSED);
-    if (focused === null || (stops.length > 0 && focused.html === stops[0]!.html)) return stops;
-    stops.push(focused);
-  }
-  throw new Error(`the Tab key does not come to the end of the page: ${JSON.stringify(stops.slice(-3))}`);
-}
-
 browserTest("the Tab key leads through every page, and what it leads to is seen", async (page) => {
   const { world, subjects } = await made.get();
   await logIn(page, world);
@@ -191,16 +299,6 @@ browserTest("the Tab key leads through every page, and what it leads to is seen"
     assert.deepEqual(stops.filter(({ has_ring, is_seen }) => !has_ring || !is_seen), [], shown.name);
   }
 });
-
-/** Presses Tab until something with this text has the focus. */
-async function tabTo(page: Page, text: string): Promise<void> {
-  for (let i = 0; i < MAX_STOPS; i++) {
-    await page.keyboard.press("Tab");
-    const focused = await page.evaluate<string>("document.activeElement.textContent.trim()");
-    if (focused === text) return;
-  }
-  throw new Error(`the Tab key does not lead to "${text}"`);
-}
 
 browserTest("a run is found, read and left by the keyboard alone", async (page) => {
   const { world, trained: run } = await made.get();
@@ -228,10 +326,10 @@ browserTest("a run is found, read and left by the keyboard alone", async (page) 
 /** What became of attempts to run a script: whether one ran, and elements that only they could have made. */
 const ATTACK = `[globalThis.attacked ?? null, document.querySelectorAll("img, [onerror], [onload]").length]`;
 
-/** Texts of an attempt: of its scenario, its run, its messages, its calls' results, a failure and its grading. */
+/** Texts of an attempt: of its scenario, its run, its messages, its calls' results, a failure, its checks and grading. */
 const SHOWN_KEYS = [
   ...["scenario", "run_name", "content", "text", "result", "message"],
-  ...["judge_explanation", "verification_output"],
+  ...["judge_explanation", "verification_output", "command"],
 ];
 
 browserTest("no text that reaches a page is taken for HTML", async (page) => {

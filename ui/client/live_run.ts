@@ -4,6 +4,7 @@ import { batch, signal } from "@preact/signals";
 import type { Events, Run, RunHealth } from "../../api/types.ts";
 import type { Api } from "./api.ts";
 import { follow, waitFor } from "./event_stream.ts";
+import { type Mark, MarkList } from "./marks.ts";
 import { Newest } from "./newest.ts";
 import { PROGRESS_MS } from "./run_list.ts";
 import { BUCKETS, type Series, SeriesSet } from "./series.ts";
@@ -50,11 +51,14 @@ export class LiveRun {
   readonly revision = signal(0);
   /** The newest events last. */
   readonly journal = signal<readonly RunEvent[]>([]);
+  /** What happened beside the updates, oldest first. */
+  readonly marks = signal<readonly Mark[]>([]);
   readonly is_live = signal(true);
   readonly error = signal<unknown>(null);
   readonly #api: Api;
   readonly #id: string;
   readonly #series = new SeriesSet();
+  readonly #marks = new MarkList();
   readonly #newest = new Newest();
   #journal: RunEvent[] = [];
   #is_changed = false;
@@ -119,6 +123,7 @@ export class LiveRun {
   take(event: RunEvent): void {
     this.#is_changed = true;
     if (event.kind === "state" || event.kind === "end") this.#has_ended = event.kind === "end";
+    this.#marks.take(event);
     if (event.kind === "metrics") this.#series.take(event);
     if (event.kind === "state") this.#series.drop(event);
     if (!JOURNAL_KINDS.has(event.kind)) return;
@@ -133,6 +138,7 @@ export class LiveRun {
     this.series.value = new Map(this.#series.by_name);
     this.revision.value = this.#series.revision;
     this.journal.value = this.#journal.slice(-JOURNAL_LENGTH);
+    if (this.marks.value.at(-1) !== this.#marks.all.at(-1)) this.marks.value = [...this.#marks.all];
   }
 
   /** Asks for the run and its health again. */

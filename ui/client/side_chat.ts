@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { EventSourceParserStream } from "eventsource-parser/stream";
 import type { ChatCompletionChunk, ChatMessage, ChatStreamFailure, Generation } from "../../api/types.ts";
 import { type Api, Unreachable } from "./api.ts";
+import type { RequestTool } from "./run_tools.ts";
 
 /** A model that answers. */
 export interface ChatModel {
@@ -22,6 +23,8 @@ export interface ChatOptions {
   max_tokens: number;
   temperature: number;
   seed: number;
+  /** The tools that each run's model may call, by the run; none is executed. */
+  tools?: ReadonlyMap<string, RequestTool[]>;
 }
 
 /** A message as it is shown. */
@@ -61,6 +64,12 @@ function messagesOf(turns: readonly ChatTurn[], system: string) {
     content: [text, ...calls.map(({ name, arguments: given }) => `${name}(${given})`)].join("\n").trim(),
   }));
   return [...(system.trim() === "" ? [] : [{ role: "system" as const, content: system }]), ...said];
+}
+
+/** The tools of a request; left out where there are none. */
+function toolsOf({ tools }: ChatOptions, run: string): { tools?: RequestTool[] } {
+  const given = tools?.get(run) ?? [];
+  return given.length === 0 ? {} : { tools: given };
 }
 
 /** A turn with a piece of an answer. */
@@ -154,6 +163,7 @@ export class SideChat {
       max_completion_tokens: max_tokens,
       temperature,
       seed,
+      ...toolsOf(options, run),
       stream: true,
     };
     const response = await this.#api.open("./v1/chat/completions", {
@@ -191,6 +201,7 @@ export class SideChat {
         temperature,
         top_p: 1,
         seed,
+        ...toolsOf(options, run),
         adapter: has_adapter,
       },
       signal,

@@ -65,6 +65,22 @@ Deno.test("all models get the message and what was said with each of them, and t
   });
 });
 
+Deno.test("each model is offered the tools of its own run", async () => {
+  for (const is_streamed of [true, false]) {
+    const message = { role: "assistant", content: "ok" };
+    const { api, requests } = apiWith(() =>
+      is_streamed
+        ? stream(chunk({ content: "x" }), "[DONE]")
+        : Response.json({ message, stop_reason: "stop" })
+    );
+    const tool = { type: "function" as const, function: { name: "say", description: "", parameters: {} } };
+    const chat = new SideChat(api, MODELS, is_streamed);
+    await chat.send("hi", { ...OPTIONS, tools: new Map([["run_a", [tool]], ["run_b", []]]) });
+    const bodies = await Promise.all(requests.map((request) => request.json()));
+    assert.deepEqual(bodies.map(({ tools }) => tools), [[tool], [tool], undefined]);
+  }
+});
+
 Deno.test("models of one base are asked together, and those of another when these have answered", async () => {
   const waiting: (() => void)[] = [], asked: string[] = [];
   const { api } = apiWith(async (request) => {

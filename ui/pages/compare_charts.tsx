@@ -4,35 +4,15 @@ import type { Run } from "../../api/types.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
 import { useLoad } from "../client/use_call.ts";
 import { Chart } from "../parts/chart.tsx";
-import type { XAxis } from "../parts/drawing.ts";
-import { durationText } from "../parts/format.ts";
 import { ProblemBox } from "../parts/problem.tsx";
 import { place } from "../routes.ts";
-import { AXES, type Axis, byUpdate, linesOf, type Placing, placingOf } from "./compare_lines.ts";
-import { changeQuery, type ComparedProps } from "./compare_view.ts";
+import { AxisChoice, axisOf, MAX_SAMPLES, UNITS, X_AXES } from "./chart_axis.tsx";
+import { type Axis, byUpdate, linesOf, type Placing, placingOf } from "./compare_lines.ts";
+import type { ComparedProps } from "./compare_view.ts";
 import { changeZoom, ChartOptions, inOrder, matches, optionsOf, sectionsOf } from "./run_charts.tsx";
 
 /** Sections that are open at first. */
 const OPEN_SECTIONS = 4;
-
-/** The most samples of one answer. */
-const MAX_SAMPLES = 100_000;
-
-/** Distances between ticks of time, in seconds. */
-const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 28_800, 86_400, 172_800];
-
-const X_AXES: Readonly<Record<Axis, XAxis>> = {
-  update: { label: "update" },
-  step: { label: "step" },
-  time: { label: "time", text: durationText, distances: SECONDS },
-};
-
-/** What the places on an axis count. */
-const UNITS: Readonly<Record<Axis, string>> = { update: "update", step: "step", time: "second" };
-
-function axisOf(name: string | null): Axis {
-  return name !== null && Object.hasOwn(AXES, name) ? name as Axis : "update";
-}
 
 /** Where the updates of the runs lie on an axis: by the samples of their main metric. */
 function usePlacings(runs: readonly Run[], axis: Axis) {
@@ -62,16 +42,7 @@ export function CompareCharts({ runs, compared }: ComparedProps) {
   return (
     <section aria-label="charts">
       <ChartOptions {...options} unit={UNITS[axis]}>
-        <label class="field">
-          <span>Across</span>
-          <select
-            value={wanted}
-            onChange={({ currentTarget: { value } }) =>
-              changeQuery({ x: value === "update" ? null : value, from: null, to: null })}
-          >
-            {Object.entries(AXES).map(([name, label]) => <option key={name} value={name}>{label}</option>)}
-          </select>
-        </label>
+        <AxisChoice axis={wanted} />
       </ChartOptions>
       {placed.error !== null && <ProblemBox error={placed.error} onRetry={placed.retry} />}
       {metrics.size === 0 && <p class="loading">No run has ended an update yet.</p>}

@@ -2,8 +2,11 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
+import type { Api } from "../client/api.ts";
 import { useClient } from "../client/context.ts";
+import { toolsOfRun } from "../client/run_tools.ts";
 import { type ChatColumn, type ChatOptions, SideChat } from "../client/side_chat.ts";
+import { useLoad } from "../client/use_call.ts";
 import { Message } from "../parts/message.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { RunMark } from "../parts/run_mark.tsx";
@@ -11,6 +14,8 @@ import { baseOf, modelsOf } from "./compare_models.ts";
 import type { ComparedProps } from "./compare_view.ts";
 
 const DEFAULTS: ChatOptions = { system: "", max_tokens: 256, temperature: 0, seed: 0 };
+
+const isAny = (list: readonly unknown[]) => list.length > 0;
 
 const STATES = { idle: "", waiting: "waiting for its turn …", answering: "answering …" } as const;
 
@@ -68,7 +73,13 @@ function NumberField({ label, value, onChange, ...limits }: {
 }
 
 /** How the models answer, folded away. */
-function Options({ options, onChange }: { options: ChatOptions; onChange(options: ChatOptions): void }) {
+function Options({ options, onChange, has_tools, onTools }: {
+  options: ChatOptions;
+  onChange(options: ChatOptions): void;
+  /** Null: no run has tools. */
+  has_tools: boolean | null;
+  onTools(has_tools: boolean): void;
+}) {
   const change = (given: Partial<ChatOptions>) => onChange({ ...options, ...given });
   return (
     <details class="fold">
@@ -96,20 +107,31 @@ function Options({ options, onChange }: { options: ChatOptions; onChange(options
           onChange={(temperature) => change({ temperature })}
         />
         <NumberField label="Seed" min={0} value={options.seed} onChange={(seed) => change({ seed })} />
+        {has_tools !== null && (
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={has_tools}
+              onChange={({ currentTarget }) => onTools(currentTarget.checked)}
+            />
+            with the tools of its run, which are not executed
+          </label>
+        )}
       </div>
     </details>
   );
 }
 
 /** The message to all models. */
-function Ask({ chat }: { chat: SideChat }) {
+function Ask({ chat, tools }: { chat: SideChat; tools: ChatOptions["tools"] | null }) {
   const [prompt, setPrompt] = useState(""), [options, setOptions] = useState(DEFAULTS);
-  const is_busy = chat.columns.some(({ state }) => state.value !== "idle");
+  const [has_tools, setTools] = useState(true), offers_tools = [...tools?.values() ?? []].some(isAny);
+  const is_busy = tools === null || chat.columns.some(({ state }) => state.value !== "idle");
   const has_begun = chat.columns.some(({ turns }) => turns.value.length > 0);
   const can_send = !is_busy && prompt.trim() !== "";
   const send = () => {
     if (!can_send) return;
-    chat.send(prompt, options);
+    chat.send(prompt, { ...options, ...(has_tools && tools && { tools }) });
     setPrompt("");
   };
   return (
@@ -135,12 +157,23 @@ function Ask({ chat }: { chat: SideChat }) {
           New conversation
         </button>
       </div>
-      <Options options={options} onChange={setOptions} />
+      <Options
+        {...{ options, onChange: setOptions, has_tools: offers_tools ? has_tools : null, onTools: setTools }}
+      />
     </form>
   );
 }
 
+/** The tools of each run; of none whose tools cannot be read. */
+async function toolsOfRuns(api: Api, ids: readonly string[], signal: AbortSignal) {
+  const offered = ids.map(async (id) => [id, (await toolsOfRun(api, id, signal)).tools] as const);
+  const read = await Promise.allSettled(offered);
+  return new Map(read.flatMap((each) => each.status === "fulfilled" ? [each.value] : []));
+}
+
 export function CompareChat({ runs }: ComparedProps) {
+  const ids = runs.map(({ id }) => id);
+  const { value: tools } = useLoad((api, signal) => toolsOfRuns(api, ids, signal), ids.join());
   const { api, capabilities: { features: { serving_enabled } } } = useClient(), models = modelsOf(runs);
   const chat = useMemo(() => new SideChat(api, models, serving_enabled), [api, JSON.stringify(models)]);
   useEffect(() => () => chat.stop(), [chat]);
@@ -152,7 +185,7 @@ export function CompareChat({ runs }: ComparedProps) {
           <code>[serving] enabled = true</code> in its configuration to stream them.
         </p>
       )}
-      <Ask chat={chat} />
+      <Ask chat={chat} tools={tools} />
       <div class="side-by-side" tabIndex={0} role="group" aria-label="answers">
         {chat.columns.map((column) => (
           <Column key={`${column.model.run} ${column.model.has_adapter}`} column={column} runs={runs} />

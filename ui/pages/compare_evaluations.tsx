@@ -200,6 +200,11 @@ export function CompareEvaluations({ runs, compared }: ComparedProps) {
                 {metric && `The value is ${metric}: ${BETTER[metric]}. `}Differences are those from{" "}
                 {letterOf(0)} over the common examples. An interval without zero speaks for a difference.
               </p>
+              <details class="fold">
+                <summary>How this is computed</summary>
+                <p>{compared.methods.difference}</p>
+                <p>{compared.methods.outcomes} {compared.methods.mcnemar}</p>
+              </details>
               <ListTable columns={RUN_COLUMNS} kind="evaluations">
                 {runs.map((run, at) => (
                   <RunRow key={run.id} run={run} at={at} compared={compared} scale={scale} />

@@ -97,7 +97,7 @@ function Attempt({ run, group: { update, group }, member, onPick }: {
   });
   return (
     <Loading of={loaded} what="the attempts">
-      {({ members }) => {
+      {({ members, task }) => {
         const shown = members.find((each) => each.member === member) ?? members[0];
         if (!shown) return <p>This group has no attempts.</p>;
         return (
@@ -120,7 +120,7 @@ function Attempt({ run, group: { update, group }, member, onPick }: {
                 This attempt with all its values
               </a>
             </p>
-            <Conversation member={shown} />
+            <Conversation member={shown} task={task} />
           </>
         );
       }}

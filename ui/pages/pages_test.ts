@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Run } from "../../api/types.ts";
-import { argumentsLine, splitOf } from "../parts/conversation.tsx";
+import { argumentsLine } from "../parts/call.tsx";
+import { splitOf } from "../parts/conversation.tsx";
 import { rateText } from "./run_checkpoint.tsx";
 import { forkOf, trainedText } from "./run_fork.tsx";
 import { rateOf } from "./run_controls.tsx";

@@ -21,6 +21,7 @@ import { RunControls } from "./run_controls.tsx";
 import { RunFiles } from "./run_files.tsx";
 import { HealthPanel } from "./run_health.tsx";
 import { RunJournal } from "./run_journal.tsx";
+import { resultText } from "./run_result.ts";
 import { TrajectoryGroupView } from "./trajectory_group.tsx";
 import { ScenarioHistory, TrajectoryScenarios } from "./trajectory_scenarios.tsx";
 import { TrajectorySearch } from "./trajectory_search.tsx";
@@ -164,23 +165,49 @@ export function phaseText({ state, progress }: Pick<Run, "state" | "progress">):
   }
 }
 
-/** What a run does now, or why it failed. A failure that comes while one watches keeps to the line, so that nothing moves. */
-function PhaseLine({ run }: { run: Run }) {
+/** What a run does now, what it came to, or why it failed. What comes while one watches keeps to the line, so that nothing moves. */
+function PhaseLine({ run, live }: ViewProps) {
   const { state, error } = run, [was_live] = useState(LIVE_STATES.has(state));
   return (
     <div role="status" class="phase">
       {error
         ? (
-          <details class="fold" open={!was_live}>
+          <details class="fold is-failure" open={!was_live}>
             <summary>
               <strong>{wordsOf(error.reason)}</strong> <span>{error.detail}</span>
             </summary>
             <p>{error.detail}</p>
           </details>
         )
+        : state === "completed"
+        ? <ResultLine run={run} live={live} is_folded={was_live} />
         : phaseText(run)}
     </div>
   );
+}
+
+/** What a completed run came to. */
+function ResultLine({ run, live, is_folded }: ViewProps & { is_folded: boolean }) {
+  const metric = MAIN_METRIC[run.algorithm], end = live.journal.value.findLast(({ kind }) => kind === "end");
+  const { value: answer, error } = useCall("GET /v1/runs/{id}/metrics", {
+    params: { id: run.id },
+    query: { names: [metric], limit: 1 },
+  });
+  // It comes as a whole.
+  if ((!answer && error === null) || (!end && !isViewed(run))) return null;
+  const first = answer && "samples" in answer ? answer.samples[0]?.value ?? null : null;
+  const evaluation = end?.kind === "end" ? end.evaluation : null;
+  const text = resultText({ run, metric, first, seconds: elapsedSeconds(run, Date.now()), evaluation });
+  return is_folded
+    ? (
+      <details class="fold">
+        <summary>
+          <span>{text}</span>
+        </summary>
+        <p>{text}</p>
+      </details>
+    )
+    : <p>{text}</p>;
 }
 
 /** Which run a fork continues. It comes as a whole once the name is known; a run that is gone has its id for one. */
@@ -254,7 +281,7 @@ export function RunPage() {
         {run.parent && <a class="button" href={compareHref([run.parent.run, id])}>Compare with its parent</a>}
         <StateBadge state={run.state} />
       </header>
-      {!view.is_deep && <PhaseLine run={run} />}
+      {!view.is_deep && <PhaseLine run={run} live={live} />}
       {!view.is_deep && run.notes !== "" && <p class="run-notes">{run.notes}</p>}
       {!view.is_deep && run.parent && <ParentLine parent={run.parent} />}
       {!view.is_deep && (

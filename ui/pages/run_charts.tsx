@@ -5,6 +5,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import type { Run } from "../../api/types.ts";
 import type { LiveRun } from "../client/live_run.ts";
 import { MAIN_METRIC } from "../client/main_metric.ts";
+import { marksAt } from "../client/marks.ts";
 import { BUCKETS, detailOf, isCoarse, type Series, withDetail } from "../client/series.ts";
 import { useLoad } from "../client/use_call.ts";
 import { STOP_COLOURS, wordsOf } from "../parts/attempt.ts";
@@ -12,6 +13,7 @@ import { Chart } from "../parts/chart.tsx";
 import type { Line, Zoom } from "../parts/drawing.ts";
 import { LIVE_STATES } from "../parts/state_badge.tsx";
 import { place, replacePlace } from "../routes.ts";
+import { type Across, AxisChoice, axisOf, placedLine, UNITS, useAcross, X_AXES } from "./chart_axis.tsx";
 
 /** Sections that people look at first; the others follow by name. */
 const FIRST_SECTIONS = ["reward", "eval", "loss", "group", "kl", "agent", "stop", "failure", "policy"];
@@ -159,16 +161,29 @@ function useZoomed(
   }, [all, detail]);
 }
 
-function RunChart({ options: { smoothing, is_log, zoom }, ...props }: {
+function RunChart({ live, lines, options: { smoothing, is_log, zoom, across }, ...props }: {
+  live: LiveRun;
   title: string;
   lines: readonly Line[];
-  options: Options;
+  options: RunOptions;
   is_stacked?: boolean;
   note?: string;
   legend_entries?: number;
 }) {
+  const { axis, placing } = across;
+  const marks = live.marks.value.flatMap(({ update, text }) => {
+    const at = placing(update);
+    return at === null ? [] : [{ update: at, text }];
+  });
   return (
-    <Chart cursor="run" {...props} smoothing={smoothing} is_log={is_log} zoom={zoom} onZoom={changeZoom} />
+    <Chart
+      cursor="run"
+      {...props}
+      lines={axis === "update" ? lines : lines.map((line) => placedLine(line, placing))}
+      x_axis={X_AXES[axis]}
+      {...{ smoothing, is_log, zoom, onZoom: changeZoom }}
+      marksAt={(places) => marksAt(marks, places)}
+    />
   );
 }
 
@@ -200,12 +215,12 @@ const LEGEND_ENTRIES = 5;
 function Glance({ live, run: { algorithm, state }, options }: {
   live: LiveRun;
   run: Run;
-  options: Options;
+  options: RunOptions;
 }) {
   const main = MAIN_METRIC[algorithm],
     order = useRef<string[]>([]),
     [was_live] = useState(LIVE_STATES.has(state));
-  const all = useZoomed(live, options.zoom, [main, ...PART_METRICS]);
+  const all = useZoomed(live, options.across.updatesIn(options.zoom), [main, ...PART_METRICS]);
   const is_awaited = was_live || !live.has_metrics.value || all.size === 0;
   order.current = arrived(order.current, glanceTitles(algorithm, { all, is_awaited }));
   return (
@@ -215,11 +230,12 @@ function Glance({ live, run: { algorithm, state }, options }: {
         if (!parts) {
           const has_values = all.has(main), lines = has_values ? [lineOf(main, all)] : [];
           const note = has_values ? {} : { note: noValuesNote(live, state) };
-          return <RunChart key={title} {...{ title, lines, options }} {...note} />;
+          return <RunChart key={title} {...{ live, title, lines, options }} {...note} />;
         }
         return (
           <RunChart
             key={title}
+            live={live}
             title={title}
             lines={barsOf(parts, all)}
             options={{ ...options, smoothing: 0, is_log: false }}
@@ -238,6 +254,9 @@ interface Options {
   is_log: boolean;
   zoom: Zoom;
 }
+
+/** The options of a run's charts, and where its updates lie on their x axis. */
+type RunOptions = Options & { across: Across };
 
 /** How charts are drawn, as the address says. */
 export function optionsOf(query: URLSearchParams): Options {
@@ -322,10 +341,10 @@ function Section({ name, metrics, live, options }: {
   name: string;
   metrics: readonly string[];
   live: LiveRun;
-  options: Options;
+  options: RunOptions;
 }) {
   const [is_open, setOpen] = useState(OPEN_SECTIONS.has(name)), is_shown = is_open || options.typed !== "";
-  const all = useZoomed(live, options.zoom, is_shown ? metrics : []);
+  const all = useZoomed(live, options.across.updatesIn(options.zoom), is_shown ? metrics : []);
   return (
     <details open={is_shown} onToggle={({ currentTarget }) => setOpen(currentTarget.open)}>
       <summary>
@@ -334,7 +353,13 @@ function Section({ name, metrics, live, options }: {
       {is_shown && (
         <div class="charts">
           {metrics.map((metric) => (
-            <RunChart key={metric} title={metric} lines={[lineOf(metric, all)]} options={options} />
+            <RunChart
+              key={metric}
+              live={live}
+              title={metric}
+              lines={[lineOf(metric, all)]}
+              options={options}
+            />
           ))}
         </div>
       )}
@@ -344,7 +369,8 @@ function Section({ name, metrics, live, options }: {
 
 export function RunCharts({ live, run }: { live: LiveRun; run: Run }) {
   const main = MAIN_METRIC[run.algorithm];
-  const options = optionsOf(place.value.query), all = live.series.value;
+  const wanted = axisOf(place.value.query.get("x")), across = useAcross(run, wanted);
+  const options = { ...optionsOf(place.value.query), across }, all = live.series.value;
   const is_whole = options.typed === "";
   const order = useRef<string[]>([]);
   order.current = useMemo(() => arrived(order.current, inOrder(all.keys())), [all.size]);
@@ -353,7 +379,9 @@ export function RunCharts({ live, run }: { live: LiveRun; run: Run }) {
   const sections = sectionsOf(names);
   return (
     <section aria-label="charts">
-      <ChartOptions {...options} />
+      <ChartOptions {...options} unit={UNITS[wanted]}>
+        <AxisChoice axis={wanted} />
+      </ChartOptions>
       {is_whole && <Glance live={live} run={run} options={options} />}
       {all.size > 0 && names.length === 0 && <p class="quiet">No metric has such a name.</p>}
       {sections.map(([name, metrics]) => (

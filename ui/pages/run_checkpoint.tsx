@@ -1,10 +1,9 @@
-/** What can be done with a checkpoint: evaluating and trying it. `run_fork.tsx` continues it as another run. */
+/** Evaluating a checkpoint. `run_try.tsx` asks it, and `run_fork.tsx` continues it as another run. */
 
 import { useState } from "preact/hooks";
-import type { EvaluationResult, Generate, Generation, Rate, Run } from "../../api/types.ts";
+import type { EvaluationResult, Rate, Run } from "../../api/types.ts";
 import { useClient } from "../client/context.ts";
 import { useAction } from "../parts/actions.ts";
-import { Code } from "../parts/code.tsx";
 import { Facts } from "../parts/facts.tsx";
 import { numberText } from "../parts/format.ts";
 import { TextField } from "../parts/text_field.tsx";
@@ -19,9 +18,6 @@ export interface CheckpointFormProps {
   update: number;
 }
 
-/** Tokens of an answer that is tried, unless another number is given. */
-const TRIED_TOKENS = 256;
-
 /** `62.5 % (48 to 75 %)`. */
 export function rateText({ rate, low, high }: Rate): string {
   const percent = (value: number) => numberText(Math.round(1000 * value) / 10);
@@ -33,9 +29,8 @@ export function scoreText({ pass_rate, loss }: Pick<EvaluationResult, "pass_rate
   return pass_rate ? rateText(pass_rate) : `loss ${numberText(loss)}`;
 }
 
-/** The fields of the forms by pointer. */
+/** The fields of the form by pointer. */
 const EVALUATE_FIELDS = { "/limit": "At most so many examples" };
-const TRY_FIELDS = { "/temperature": "Temperature", "/max_new_tokens": "Most tokens" };
 
 export function EvaluateForm({ run: { id }, checkpoint }: CheckpointFormProps) {
   const { api } = useClient(), action = useAction(), [limit, setLimit] = useState("");
@@ -78,98 +73,6 @@ export function EvaluateForm({ run: { id }, checkpoint }: CheckpointFormProps) {
           ]}
         />
       )}
-    </form>
-  );
-}
-
-/** What a request has when its fields are numbers. */
-type Numbers = Pick<Generate, "max_new_tokens" | "temperature">;
-
-/** An answer with what it was made by. */
-interface Answer {
-  label: string;
-  generation: Generation;
-}
-
-function AnswerView({ answer: { label, generation: { message, stop_reason, usage } } }: { answer: Answer }) {
-  return (
-    <article class="answer">
-      <h4>{label}</h4>
-      <Code text={message.content} />
-      {message.tool_calls?.map(({ id, function: { name, arguments: given } }) => (
-        <div key={id} class="call">
-          <code>{name}</code>
-          <Code text={JSON.stringify(given, null, 2)} />
-        </div>
-      ))}
-      <p class="quiet">
-        {usage.completion_tokens} tokens{stop_reason === "length" && ", cut at the limit"}
-      </p>
-    </article>
-  );
-}
-
-export function TryForm({ run: { id }, checkpoint }: CheckpointFormProps) {
-  const { api } = useClient(), action = useAction(), [text, setText] = useState("");
-  const [temperature, setTemperature] = useState("0"), [tokens, setTokens] = useState(String(TRIED_TOKENS));
-  const refusals = useRefusals(action.error, TRY_FIELDS);
-  const [has_base, setBase] = useState(false), [answers, setAnswers] = useState<readonly Answer[]>([]);
-  const submit = (event: Event) => {
-    event.preventDefault();
-    const ask = async (label: string, adapter: boolean) => {
-      const body = {
-        messages: [{ role: "user" as const, content: text }],
-        ...typedValues({ max_new_tokens: tokens, temperature }) as Numbers,
-        top_p: 1,
-        adapter,
-        ...(adapter && { checkpoint }),
-      };
-      const generation = await api.call("POST /v1/runs/{id}/generate", { params: { id }, body });
-      setAnswers((before) => [...before, { label, generation }]);
-    };
-    setAnswers([]);
-    action.start(async () => {
-      await ask(checkpoint, true);
-      if (has_base) await ask("base model", false);
-    });
-  };
-  return (
-    <form class="checkpoint-form" aria-label={`try ${checkpoint}`} onSubmit={submit}>
-      <h3>Try {checkpoint}</h3>
-      <label class="field">
-        <span>Message</span>
-        <textarea
-          rows={3}
-          required
-          value={text}
-          onInput={({ currentTarget }) => setText(currentTarget.value)}
-        />
-      </label>
-      <div class="inline">
-        <TextField
-          {...{ label: TRY_FIELDS["/temperature"], refused_by: refusals.by("/temperature") }}
-          {...{ value: temperature, onText: setTemperature, kind: "decimal", size: 5 }}
-        />
-        <TextField
-          {...{ label: TRY_FIELDS["/max_new_tokens"], refused_by: refusals.by("/max_new_tokens") }}
-          {...{ value: tokens, onText: setTokens, kind: "numeric", size: 6 }}
-        />
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={has_base}
-            onChange={({ currentTarget }) => setBase(currentTarget.checked)}
-          />
-          beside the base model
-        </label>
-        <button type="submit" class="primary" aria-disabled={action.is_busy}>
-          {action.is_busy ? "Answering …" : "Ask"}
-        </button>
-      </div>
-      <FormProblem refusals={refusals} error={action.error} />
-      <div class="answers" role="status">
-        {answers.map((answer) => <AnswerView key={answer.label} answer={answer} />)}
-      </div>
     </form>
   );
 }

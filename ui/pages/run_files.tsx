@@ -9,9 +9,10 @@ import { useAction } from "../parts/actions.ts";
 import { bytesText, numberText, timeText } from "../parts/format.ts";
 import { Loading } from "../parts/loading.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
-import { EvaluateForm, scoreText, TryForm } from "./run_checkpoint.tsx";
+import { EvaluateForm, scoreText } from "./run_checkpoint.tsx";
 import { type Command, isOffered } from "./run_commands.ts";
 import { ForkForm } from "./run_fork.tsx";
+import { TryForm } from "./run_try.tsx";
 
 /** What is being done with a checkpoint; its form stands below the table. */
 type Doing = "evaluate" | "try" | "fork";

@@ -1,7 +1,7 @@
 /** What happened in a run, newest first. */
 
 import { JOURNAL_KINDS, type LiveRun, type RunEvent } from "../client/live_run.ts";
-import { bytesText, numberText, timeText } from "../parts/format.ts";
+import { bytesText, exactTimeText, numberText, secondText } from "../parts/format.ts";
 import { place, replacePlace } from "../routes.ts";
 
 /** An event in one line. */
@@ -84,7 +84,7 @@ export function RunJournal({ live }: { live: LiveRun }) {
       <ol class="journal" aria-label="journal, newest first">
         {events.map((event) => (
           <li key={event.seq} class={`level-${levelOf(event)}`}>
-            <time dateTime={event.time}>{timeText(event.time)}</time>
+            <time dateTime={event.time} title={exactTimeText(event.time)}>{secondText(event.time)}</time>
             <span class="kind">{event.kind}</span>
             <span>{eventText(event)}</span>
           </li>

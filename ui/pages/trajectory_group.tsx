@@ -10,6 +10,7 @@ import { type KeyBinding, Shortcuts, useKeys } from "../parts/keys.tsx";
 import { Loading } from "../parts/loading.tsx";
 import { TokenView } from "../parts/token_view.tsx";
 import { hrefOf, place, replacePlace } from "../routes.ts";
+import { AttemptCopies } from "./trajectory_copies.tsx";
 import { MemberHead } from "./trajectory_member.tsx";
 import { GROUP_TEXTS } from "./trajectory_updates.tsx";
 import { Pair } from "./trajectory_pair.tsx";
@@ -111,13 +112,16 @@ function Alone({ at, chosen, is_open }: { at: GroupPlace; chosen: number; is_ope
   const loaded = useMember(at, chosen);
   return (
     <Loading of={loaded} what="the attempt">
-      {({ members: [member] }) =>
-        member && (
+      {(answer) => {
+        const { members: [member], task } = answer;
+        return member && (
           <section class="one-attempt" aria-busy={member.member !== chosen}>
             <MemberHead member={member} title={`Attempt ${member.member}`} />
-            <Conversation member={member} is_open={is_open} />
+            <AttemptCopies at={at} answer={answer} />
+            <Conversation member={member} task={task} is_open={is_open} />
           </section>
-        )}
+        );
+      }}
     </Loading>
   );
 }
@@ -131,9 +135,19 @@ function Beside({ at, chosen, beside, is_open }: {
   const one = useMember(at, chosen), other = useMember(beside, beside.member);
   return (
     <Loading of={one} what="the attempt">
-      {({ members: [a] }) => (
+      {({ members: [a], task }) => (
         <Loading of={other} what="the attempt beside it">
-          {({ members: [b] }) => a && b && <Pair a={a} b={b} at={at} beside={beside} is_open={is_open} />}
+          {({ members: [b], task: task_of_b }) =>
+            a && b && (
+              <Pair
+                a={a}
+                b={b}
+                tasks={[task, task_of_b]}
+                at={at}
+                beside={beside}
+                is_open={is_open}
+              />
+            )}
         </Loading>
       )}
     </Loading>

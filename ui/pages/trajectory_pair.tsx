@@ -1,7 +1,8 @@
 /** Two attempts side by side, turn by turn. */
 
-import type { TrajectoryDiff, TrajectoryMember } from "../../api/types.ts";
+import type { TrajectoryDiff, TrajectoryMember, TrajectoryTask } from "../../api/types.ts";
 import { useCall } from "../client/use_call.ts";
+import { Checked } from "../parts/checked.tsx";
 import { BrokeAt, Grading, type Parting, Prompt, type Split, splitOf, Turn } from "../parts/conversation.tsx";
 import { ProblemBox } from "../parts/problem.tsx";
 import { partingsOf } from "../parts/parting.ts";
@@ -12,6 +13,8 @@ import { type GroupPlace, type MemberPlace, segmentsTo } from "./trajectory_plac
 interface PairProps {
   a: TrajectoryMember;
   b: TrajectoryMember;
+  /** Of each, null where it is not known. */
+  tasks: readonly [TrajectoryTask | null, TrajectoryTask | null];
   at: GroupPlace;
   beside: MemberPlace;
   is_open: boolean;
@@ -68,7 +71,29 @@ function Cell({ member, at, split, parting, is_open }: {
   );
 }
 
-function Columns({ a, b, at, beside, is_open, diff }: PairProps & { diff: TrajectoryDiff | null }) {
+/** How both ended, and what each was checked by. */
+function Ends({ a, b, tasks }: Pick<PairProps, "a" | "b" | "tasks">) {
+  const is_same_task = JSON.stringify(tasks[0]) === JSON.stringify(tasks[1]);
+  return (
+    <>
+      {is_same_task && tasks[0] && (
+        <div class="both">
+          <Checked task={tasks[0]} />
+        </div>
+      )}
+      {[a, b].map((member, i) => (
+        <div key={`end ${i}`}>
+          {!is_same_task && tasks[i] && <Checked task={tasks[i]} />}
+          <BrokeAt member={member} place="start" />
+          <BrokeAt member={member} place="end" />
+          <Grading member={member} />
+        </div>
+      ))}
+    </>
+  );
+}
+
+function Columns({ a, b, tasks, at, beside, is_open, diff }: PairProps & { diff: TrajectoryDiff | null }) {
   const splitUp = ({ messages, turns }: TrajectoryMember) => splitOf(messages ?? [], turns.length);
   const of_a = splitUp(a), of_b = splitUp(b);
   const is_same_prompt = JSON.stringify(of_a.prompt) === JSON.stringify(of_b.prompt);
@@ -124,13 +149,7 @@ function Columns({ a, b, at, beside, is_open, diff }: PairProps & { diff: Trajec
               is_open={is_open}
             />,
           ])}
-      {[a, b].map((member, i) => (
-        <div key={`end ${i}`}>
-          <BrokeAt member={member} place="start" />
-          <BrokeAt member={member} place="end" />
-          <Grading member={member} />
-        </div>
-      ))}
+      <Ends a={a} b={b} tasks={tasks} />
     </div>
   );
 }

@@ -48,8 +48,9 @@ function noteOf({ note, is_log, is_stacked = false, lines }: ChartProps): string
 }
 
 export function Chart(props: ChartProps) {
-  const { title, cursor, onZoom, note: _, legend_entries = 0, ...drawn } = props, note = noteOf(props);
-  const [said, say] = useState("");
+  const { title, cursor, onZoom, note: _, legend_entries = 0, ...drawn } = props;
+  const [said, say] = useState(""), [happened, setHappened] = useState<string | null>(null);
+  const note = happened ?? noteOf(props);
   const box = useRef<HTMLDivElement>(null),
     drawing = useRef<Drawing | null>(null),
     is_in_view = useRef(false);
@@ -62,7 +63,7 @@ export function Chart(props: ChartProps) {
       is_asked = true;
       const { Drawing } = await import("./drawing.ts");
       if (is_gone) return;
-      drawing.current = new Drawing(box.current!, { cursor, onZoom });
+      drawing.current = new Drawing(box.current!, { cursor, onZoom, onMark: setHappened });
       draw();
     };
     const observer = new IntersectionObserver((entries) => {

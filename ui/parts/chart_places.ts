@@ -40,6 +40,12 @@ export const WHOLE_DISTANCES: readonly number[] = Array.from(
   (_, i) => [1, 2, 5][i % 3]! * 10 ** Math.floor(i / 3),
 );
 
+/** Half the least distance of places, smallest first: the room of a bar on each side. 0.5 for fewer than two places. */
+export function barRoom(places: readonly number[]): number {
+  const gaps = places.slice(1).map((place, i) => place - places[i]!);
+  return gaps.length === 0 ? 0.5 : gaps.reduce((least, gap) => Math.min(least, gap)) / 2;
+}
+
 /** What an axis shows of values that are all the same: a share, and 0, between 0 and 1. Null for others. */
 export function flatRange(low: number, high: number, is_share: boolean): [number, number] | null {
   return low === high && (low === 0 || is_share && low > 0 && low <= 1) ? [0, 1] : null;

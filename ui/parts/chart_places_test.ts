@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { countUnshown, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
+import { barRoom, countUnshown, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
 
 Deno.test("keys lead through the places that are shown, and not beyond", () => {
   const shown = { first: 5, last: 30 };
@@ -32,4 +32,8 @@ Deno.test("a share that never changes is shown between 0 and 1", () => {
 
 Deno.test("values without a logarithm are counted", () => {
   assert.equal(countUnshown([{ values: [0, 1, null, -2] }, { values: [0.5, 0] }]), 3);
+});
+
+Deno.test("a bar has half the least distance of its places on each side", () => {
+  assert.deepEqual([[1, 2, 3], [0, 10, 14], [7], []].map(barRoom), [0.5, 2, 0.5, 0.5]);
 });

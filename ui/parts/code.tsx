@@ -21,10 +21,17 @@ function Marked({ text, mark: { start, end } }: { text: string; mark: Mark }) {
   );
 }
 
-/** @param mark Shown whole, in place of the colours of code. */
-export function Code({ text, mark = null }: { text: string; mark?: Mark | null }) {
+interface CodeProps {
+  text: string;
+  /** Shown in place of the colours of code; the text is not folded. */
+  mark?: Mark | null;
+  /** Whether a long text is not folded. */
+  is_whole?: boolean;
+}
+
+export function Code({ text, mark = null, is_whole = false }: CodeProps) {
   if (mark) return <Marked text={text} mark={mark} />;
-  if (text.length <= FOLDED_CHARS) return <pre class="text">{piecesOf(text).map(shown)}</pre>;
+  if (is_whole || text.length <= FOLDED_CHARS) return <pre class="text">{piecesOf(text).map(shown)}</pre>;
   return (
     <details class="long">
       <summary>

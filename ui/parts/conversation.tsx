@@ -1,7 +1,15 @@
 /** A conversation with its tool calls, results and rewards. */
 
-import type { TrajectoryCall, TrajectoryMember, TrajectoryMessage, TrajectoryTurn } from "../../api/types.ts";
+import type {
+  TrajectoryCall,
+  TrajectoryMember,
+  TrajectoryMessage,
+  TrajectoryTask,
+  TrajectoryTurn,
+} from "../../api/types.ts";
 import { breakOf, type BreakPlace, toneOf, verificationText } from "./attempt.ts";
+import { Call } from "./call.tsx";
+import { Checked } from "./checked.tsx";
 import { Code } from "./code.tsx";
 import type { Mark } from "./difference.ts";
 import { millisecondsText, numberText } from "./format.ts";
@@ -24,41 +32,22 @@ export function Reward({ value }: { value: number | null }) {
   );
 }
 
-/** The arguments of a call in one line. */
-export function argumentsLine(given: Readonly<Record<string, unknown>>): string {
-  return Object.entries(given).map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ");
-}
-
-function Arguments({ given }: { given: Readonly<Record<string, unknown>> }) {
-  return (
-    <dl class="arguments">
-      {Object.entries(given).map(([key, value]) => (
-        <div key={key}>
-          <dt>
-            <code>{key}</code>
-          </dt>
-          <dd>
-            <Code text={typeof value === "string" ? value : JSON.stringify(value, null, 2)} />
-          </dd>
-        </div>
-      ))}
-    </dl>
-  );
-}
-
-function Call({ call, mark, is_open }: { call: TrajectoryCall; mark: Mark | null; is_open: boolean }) {
+function RecordedCall(
+  { call, mark, is_open }: { call: TrajectoryCall; mark: Mark | null; is_open: boolean },
+) {
   const { name, arguments: given, text, malformed, result, reward, failure, exec_ms } = call;
   const is_bad = malformed || failure !== null;
   return (
-    <details class={is_bad ? "call is-bad" : "call"} open={is_open || is_bad || mark !== null}>
-      <summary>
-        <code>{malformed ? "malformed call" : name}</code>
-        <span class="preview">{given && argumentsLine(given)}</span>
-        <Reward value={reward} />
-        <span class="quiet">{millisecondsText(exec_ms)}</span>
-      </summary>
-      {given && Object.keys(given).length > 0 && <Arguments given={given} />}
-      {text !== null && <Code text={text} />}
+    <Call
+      {...{ name: malformed ? "malformed call" : name, given, text, is_bad }}
+      is_open={is_open || is_bad || mark !== null}
+      facts={
+        <>
+          <Reward value={reward} />
+          <span class="quiet">{millisecondsText(exec_ms)}</span>
+        </>
+      }
+    >
       {result !== null && (
         <div class="result">
           <h4>result</h4>
@@ -66,7 +55,7 @@ function Call({ call, mark, is_open }: { call: TrajectoryCall; mark: Mark | null
         </div>
       )}
       {failure && <p class="field-error">{failure.boundary} failed: {failure.message}</p>}
-    </details>
+    </Call>
   );
 }
 
@@ -116,7 +105,7 @@ export function Turn({ member, turn, answer, parting = null, is_open = false, re
       )}
       {said.trim() !== "" && <Code text={said} mark={answer ? null : parting?.text ?? null} />}
       {turn.calls?.map((call) => (
-        <Call
+        <RecordedCall
           key={call.index}
           call={call}
           is_open={is_open}
@@ -204,8 +193,15 @@ export function Grading({ member }: { member: TrajectoryMember }) {
   );
 }
 
+interface ConversationProps {
+  member: TrajectoryMember;
+  /** Null where it is not known. */
+  task?: TrajectoryTask | null;
+  is_open?: boolean;
+}
+
 /** A whole attempt. */
-export function Conversation({ member, is_open = false }: { member: TrajectoryMember; is_open?: boolean }) {
+export function Conversation({ member, task = null, is_open = false }: ConversationProps) {
   const { messages, turns } = member, { prompt, answers } = splitOf(messages ?? [], turns.length);
   return (
     <div class="conversation">
@@ -216,6 +212,7 @@ export function Conversation({ member, is_open = false }: { member: TrajectoryMe
         <Turn key={turn.turn} member={member} turn={turn} answer={answers[i] ?? null} is_open={is_open} />
       ))}
       <BrokeAt member={member} place="end" />
+      {task && <Checked task={task} />}
       <Grading member={member} />
     </div>
   );

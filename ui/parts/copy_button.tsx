@@ -5,8 +5,14 @@ import { useState } from "preact/hooks";
 /** How long it says that the text is copied. */
 const SAID_MS = 2000;
 
-/** @param what What is copied, for those who do not see what the button stands beside. */
-export function CopyButton({ text, what }: { text: string; what: string }) {
+interface CopyButtonProps {
+  text: string;
+  /** What is copied, for those who do not see what the button stands beside. */
+  what: string;
+  label?: string;
+}
+
+export function CopyButton({ text, what, label = "Copy" }: CopyButtonProps) {
   const [said, setSaid] = useState("");
   const copy = async () => {
     // A page that came over plain HTTP from another machine has no clipboard.
@@ -16,7 +22,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
   };
   return (
     <button type="button" class="copy" onClick={copy}>
-      Copy <span class="unseen">{what}</span>
+      {label} <span class="unseen">{what}</span>
       <span role="status" class="said">{said}</span>
     </button>
   );

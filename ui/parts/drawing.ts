@@ -1,7 +1,7 @@
 /** Draws lines and stacked bars with uPlot. In a chunk of its own. */
 
 import uPlot from "uplot";
-import { flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
+import { barRoom, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
 import { numberText } from "./format.ts";
 import { positive, smoothed, stacked } from "./smooth.ts";
 
@@ -47,6 +47,8 @@ export interface Drawn {
   /** The weight of the past in the smoothed line; 0 draws the values themselves. */
   smoothing: number;
   is_log: boolean;
+  /** What happened at each place; null where nothing did. Absent: nothing at all. */
+  marksAt?: (places: readonly number[]) => readonly (string | null)[];
   /** Draws the values of all lines on each other as bars; without smoothing, logarithm and bands. */
   is_stacked?: boolean;
 }
@@ -153,8 +155,19 @@ function stackedColumns(
   }).reverse();
 }
 
+/** Half the width and the height of a mark, in pixels of the style sheet. */
+const MARK = 4;
+
 /** The events of the cursor that charts share: a part that is dragged over is chosen in one of them. */
 const SHARED_EVENTS = ["mousemove", "mouseleave"];
+
+export interface DrawingOptions {
+  /** Charts with the same key share their cursor. */
+  cursor: string;
+  onZoom: (zoom: Zoom) => void;
+  /** Told what happened under the cursor; null when nothing did. */
+  onMark: (text: string | null) => void;
+}
 
 /** A chart in an element. Dragging chooses a part of it, a double click everything. */
 export class Drawing {
@@ -163,15 +176,21 @@ export class Drawing {
   readonly #onZoom: (zoom: Zoom) => void;
   readonly #observer: ResizeObserver;
   readonly #theme = matchMedia("(prefers-color-scheme: dark)");
+  readonly #onMark: (text: string | null) => void;
+  /** What happened at each place. */
+  #marks: readonly (string | null)[] = [];
+  /** Beside the first and the last bar. */
+  #bar_room = 0.5;
   #plot: uPlot | null = null;
   /** What the plot was made for; a change of it needs another plot. */
   #shape = "";
   #drawn: Drawn | null = null;
 
-  constructor(box: HTMLElement, { cursor, onZoom }: { cursor: string; onZoom: (zoom: Zoom) => void }) {
+  constructor(box: HTMLElement, { cursor, onZoom, onMark }: DrawingOptions) {
     this.#box = box;
     this.#cursor = cursor;
     this.#onZoom = onZoom;
+    this.#onMark = onMark;
     this.#observer = new ResizeObserver(() => {
       if (box.clientWidth > 0) this.#plot?.setSize({ width: box.clientWidth, height: HEIGHT });
     });
@@ -184,6 +203,8 @@ export class Drawing {
     // There is nothing to draw yet.
     if (drawn.lines.length === 0) return;
     const style = getComputedStyle(this.#box), all = allPlaces(drawn.lines);
+    this.#marks = drawn.marksAt?.(all) ?? [];
+    this.#bar_room = barRoom(all);
     const columns = drawn.is_stacked
       ? stackedColumns(drawn.lines, all, style)
       : drawn.lines.flatMap((line) => columnsOf(line, { all, drawn, style }));
@@ -207,7 +228,7 @@ export class Drawing {
     const { zoom = { from: null, to: null }, is_stacked = false } = this.#drawn!;
     const from = zoom.from ?? low, to = Math.max(zoom.to ?? high, from);
     // A bar is as wide as its place, and a single place has some room.
-    const room = is_stacked || from === to ? 0.5 : 0;
+    const room = is_stacked ? this.#bar_room : from === to ? 0.5 : 0;
     return [from - room, to + room];
   }
 
@@ -231,10 +252,29 @@ export class Drawing {
     const at = placeAfter(key, plot.cursor.idx ?? null, shown);
     if (at === null || shown.first < 0) return null;
     plot.setCursor({ left: plot.valToPos(x[at]!, "x"), top: HEIGHT / 2 });
-    return plot.series.map(({ label, value }, i) => {
+    const values = plot.series.map(({ label, value }, i) => {
       const text = (value as (...given: unknown[]) => string)(plot, plot.data[i]![at], i, at);
       return `${label} ${text}`;
-    }).join(", ");
+    });
+    const happened = this.#marks[at];
+    return [...values, ...(happened ? [happened] : [])].join(", ");
+  }
+
+  /** Draws a triangle above each place where something happened. */
+  #drawMarks({ ctx, bbox, data: [x], valToPos, scales }: uPlot): void {
+    const { min, max } = scales.x!, size = MARK * devicePixelRatio;
+    ctx.save();
+    ctx.fillStyle = getComputedStyle(this.#box).getPropertyValue("--quiet").trim();
+    for (const [i, place] of x.entries()) {
+      if (!this.#marks[i] || place < min! || place > max!) continue;
+      const left = valToPos(place, "x", true);
+      ctx.beginPath();
+      ctx.moveTo(left - size, bbox.top);
+      ctx.lineTo(left + size, bbox.top);
+      ctx.lineTo(left, bbox.top + 2 * size);
+      ctx.fill();
+    }
+    ctx.restore();
   }
 
   /** Takes the cursor away. */
@@ -301,7 +341,11 @@ export class Drawing {
         drag: { x: true, y: false, setScale: false },
         bind: { dblclick: () => () => (this.#onZoom({ from: null, to: null }), null) },
       },
-      hooks: { setSelect: [(plot) => this.#choose(plot)] },
+      hooks: {
+        setSelect: [(plot) => this.#choose(plot)],
+        setCursor: [({ cursor: { idx } }) => this.#onMark(this.#marks[idx ?? -1] ?? null)],
+        draw: [(plot) => this.#drawMarks(plot)],
+      },
       legend: { live: true },
       series: [
         { label, value: (_, place) => place === null ? "last" : text(place) },

@@ -50,6 +50,19 @@ export function millisecondsText(ms: number): string {
     : `${Number((ms / 1000).toPrecision(3))} s`;
 }
 
+/** A time to the second with its date, in the reader's time zone. */
+export function exactTimeText(time: string): string {
+  return new Date(time).toLocaleString(undefined, { dateStyle: "long", timeStyle: "medium" });
+}
+
+/** The hour, minute and second of a time in the reader's time zone, with the date when it is not today's. */
+export function secondText(time: string, now: Date = new Date()): string {
+  const date = new Date(time), is_today = date.toDateString() === now.toDateString();
+  return is_today
+    ? date.toLocaleTimeString(undefined, { timeStyle: "medium" })
+    : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
 /** A time in the reader's time zone: the hour of today, else the date too. */
 export function timeText(time: string, now: Date = new Date()): string {
   const date = new Date(time), is_today = date.toDateString() === now.toDateString();

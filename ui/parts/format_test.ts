@@ -1,5 +1,14 @@
 import assert from "node:assert/strict";
-import { bytesText, countText, durationText, exactText, millisecondsText, numberText } from "./format.ts";
+import {
+  bytesText,
+  countText,
+  durationText,
+  exactText,
+  exactTimeText,
+  millisecondsText,
+  numberText,
+  secondText,
+} from "./format.ts";
 import { sparklinePath } from "./sparkline.tsx";
 
 Deno.test("sizes, numbers and times are read by people", () => {
@@ -20,6 +29,13 @@ Deno.test("sizes, numbers and times are read by people", () => {
   assert.deepEqual([0, 0.412, 22.4, 999.4, 1187, 59_949, 249_000].map(millisecondsText), [
     ...["0 ms", "0.41 ms", "22 ms", "999 ms", "1.19 s", "59.9 s", "4:09"],
   ]);
+});
+
+Deno.test("a time of today has its second, and another one its date too", () => {
+  const time = new Date(2026, 10, 23, 14, 5, 7), noon = new Date(2026, 10, 23, 12);
+  assert.match(secondText(time.toISOString(), noon), /^\D*\d+:05:07/);
+  assert.match(secondText(time.toISOString(), new Date(2026, 10, 24)), /23.*2026.*:05:07/);
+  assert.match(exactTimeText(time.toISOString()), /23.*2026.*:05:07/);
 });
 
 Deno.test("a sparkline spans its box, also when all values are equal", () => {

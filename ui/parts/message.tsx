@@ -1,5 +1,6 @@
 /** A message of a conversation that was not an attempt: of a dataset, or of a chat. */
 
+import { Call, type CallArguments } from "./call.tsx";
 import { Code } from "./code.tsx";
 
 /** A tool call of a message. */
@@ -19,11 +20,27 @@ export interface MessageProps {
   remark?: string;
 }
 
-function Call({ call: { name, arguments: given } }: { call: MessageCall }) {
+/** The arguments that a text has as JSON; null when it has none. */
+export function argumentsIn(text: string): CallArguments | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? value as CallArguments
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+function MessageCallView({ call: { name, arguments: given } }: { call: MessageCall }) {
+  if (typeof given === "string") {
+    const read = argumentsIn(given);
+    return <Call name={name} given={read} text={read ? null : given} is_open={!read} />;
+  }
   return (
     <div class="call">
       <code class="call-name">{name}</code>
-      {typeof given === "string" ? <Code text={given} /> : given.length > 0 && (
+      {given.length > 0 && (
         <dl class="arguments">
           {given.map(([key, text]) => (
             <div key={key}>
@@ -54,7 +71,7 @@ export function Message({ role, thinking, text, calls, remark }: MessageProps) {
         </details>
       )}
       {text !== "" && <Code text={text} />}
-      {calls.map((call, i) => <Call key={i} call={call} />)}
+      {calls.map((call, i) => <MessageCallView key={i} call={call} />)}
       {remark !== undefined && <p class="quiet">{remark}</p>}
     </article>
   );

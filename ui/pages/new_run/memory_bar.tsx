@@ -38,17 +38,19 @@ interface MemoryBarProps {
   title: string;
   /** The largest first. */
   posts: readonly Post[];
+  /** The name of those that are not listed. */
+  others?: string;
   /** Of all posts, also those that are not listed. */
   total: number;
   /** Null when it is not known. */
   budget: number | null;
 }
 
-export function MemoryBar({ title, posts, total, budget }: MemoryBarProps) {
+export function MemoryBar({ title, posts, others = "others", total, budget }: MemoryBarProps) {
   const whole = Math.max(total, budget ?? 0, 1), is_over = budget !== null && total > budget;
   const limit = budget === null ? "limit unknown" : `of ${bytesText(budget)}`;
   const unlisted = total - posts.reduce((sum, { bytes }) => sum + bytes, 0);
-  const listed = unlisted > 0 ? [...posts, { post: "others", bytes: unlisted }] : posts;
+  const listed = unlisted > 0 ? [...posts, { post: others, bytes: unlisted }] : posts;
   return (
     <figure class={is_over ? "memory is-over" : "memory"}>
       <figcaption>

@@ -97,11 +97,13 @@ function Memory({ plan: { memory } }: { plan: Plan }) {
         total={memory.peak_bytes}
         budget={memory.vram_budget_bytes}
       />
-      {host.length > 0 && (
+      {memory.host_peak_bytes > 0 && (
         <MemoryBar
           title="In the machine"
           posts={host}
-          total={host.reduce((sum, { bytes }) => sum + bytes, 0)}
+          // A software adapter's memory is the machine's.
+          others="device"
+          total={memory.host_peak_bytes}
           budget={memory.ram_budget_bytes}
         />
       )}

@@ -1,0 +1,130 @@
+/**
+ * Tests at the start that a device computes what its kernels say. A driver may be wrong in one form and right in
+ * another, so each form that only some devices have is compared with the same product in float64.
+ */
+
+import { ServiceError } from "../../core/errors.ts";
+import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
+import { matmul } from "../matmul/matmul.ts";
+import { Recorder } from "../recorder.ts";
+import { Allocator, type Tensor } from "../tensor.ts";
+import { createWeight, writeWeight } from "../weights/weight.ts";
+
+/** A form that a device takes because it has a feature. */
+export interface Variant {
+  name: string;
+  /** The feature of the device's facts; without it the plain form is used. */
+  feature: string;
+  compute: "f32" | "f16";
+}
+
+/** The forms in the order of their tests: a later one may need an earlier one. */
+export const VARIANTS: readonly Variant[] = [
+  { name: "products with operands in f16", feature: "shader-f16", compute: "f16" },
+  { name: "products of tiles by subgroups", feature: SUBGROUP_MATRIX, compute: "f16" },
+];
+
+/** Numbers of rows that take the different tiles of a GPU. */
+const ROWS = [3, 40, 260] as const;
+
+/** No multiples of a tile, so that its edges are tested. */
+const DEPTH = 68, COLUMNS = 76;
+
+/** Small integers, so that every product and every sum is exact in f32, and every operand in f16. */
+const valueAt = (i: number) => (i * 7) % 13 - 6;
+
+/** The product's values where the device is wrong, as text; null if all are right. */
+async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<string | null> {
+  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu, allocator);
+  try {
+    const values = Float32Array.from({ length: COLUMNS * DEPTH }, (_, i) => valueAt(i + 5));
+    const weight = createWeight(allocator, "canary", { type: "f32", shape: [COLUMNS, DEPTH] });
+    writeWeight(allocator, weight, new Uint8Array(values.buffer));
+    const products: Tensor[] = ROWS.map((rows) => {
+      const x = allocator.upload(
+        "canary",
+        [rows, DEPTH],
+        Float32Array.from({ length: rows * DEPTH }, (_, i) => valueAt(i)),
+      );
+      const y = allocator.create("canary", [rows, COLUMNS]);
+      matmul(recorder, "nt", { x, weight, y }, { compute });
+      return y;
+    });
+    const read = await recorder.submitAndRead(products);
+    for (const bytes of read) {
+      const wrong = firstDifference(new Float32Array(bytes), values);
+      if (wrong !== null) return wrong;
+    }
+    return null;
+  } catch (error) {
+    // A form that the driver does not compile, or that loses the device, is wrong too.
+    if (error instanceof ServiceError) return error.message;
+    throw error;
+  } finally {
+    recorder.destroy();
+    allocator.destroy();
+  }
+}
+
+function firstDifference(y: Float32Array, weight: Float32Array): string | null {
+  for (let i = 0; i < y.length; i++) {
+    const row = Math.floor(i / COLUMNS), column = i % COLUMNS;
+    let expected = 0;
+    for (let d = 0; d < DEPTH; d++) expected += valueAt(row * DEPTH + d) * weight[column * DEPTH + d]!;
+    if (y[i] !== expected) return `row ${row}, column ${column} is ${y[i]} instead of ${expected}`;
+  }
+  return null;
+}
+
+/** The facts of a device without some of its features. */
+function without(gpu: Gpu, features: readonly string[]): Gpu {
+  const left = gpu.facts.features.filter((feature) => !features.includes(feature));
+  return { ...gpu, facts: { ...gpu.facts, features: left } };
+}
+
+/** What {@link testForms} found. */
+export interface CanaryReport {
+  /** Why the plain form is wrong; null if it is right. */
+  plain: string | null;
+  /** The variants that are wrong, with the reason. */
+  wrong: { variant: Variant; reason: string }[];
+}
+
+/**
+ * Tests the plain form and the variants that a device would take, each on a device of its own, because a device that
+ * failed to compile goes on failing.
+ *
+ * @param open Opens the device anew.
+ */
+export async function testForms(
+  open: () => Promise<Gpu>,
+  variants: readonly Variant[] = VARIANTS,
+): Promise<CanaryReport> {
+  const test = async (compute: Variant["compute"], left_out: readonly string[]) => {
+    const gpu = await open();
+    try {
+      return await wrongProduct(without(gpu, left_out), compute);
+    } finally {
+      gpu.device.destroy();
+    }
+  };
+  const probe = await open(), has = probe.facts.features;
+  probe.device.destroy();
+  const all = variants.map(({ feature }) => feature);
+  const plain = await test("f32", all), wrong: CanaryReport["wrong"] = [];
+  if (plain !== null) return { plain, wrong };
+  for (const [i, variant] of variants.entries()) {
+    if (!has.includes(variant.feature)) continue;
+    const reason = await test(variant.compute, [
+      ...all.slice(i + 1),
+      ...wrong.map((one) => one.variant.feature),
+    ]);
+    if (reason !== null) wrong.push({ variant, reason });
+  }
+  return { plain, wrong };
+}
+
+/** The device without the features whose variants are wrong. */
+export function leaveOut(gpu: Gpu, { wrong }: CanaryReport): Gpu {
+  return without(gpu, wrong.map(({ variant }) => variant.feature));
+}

@@ -1,13 +1,14 @@
 /**
  * Tests at the start that a device computes what its kernels say. A driver may be wrong in one form and right in
- * another, so each form that only some devices have is compared with the same product in float64.
+ * another, so each form that only some devices have is compared with the same product in float64, and with itself: the
+ * bits of a row must not depend on the number of rows and on its place.
  */
 
 import { ServiceError } from "../../core/errors.ts";
 import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { matmul } from "../matmul/matmul.ts";
 import { Recorder } from "../recorder.ts";
-import { Allocator, type Tensor } from "../tensor.ts";
+import { Allocator } from "../tensor.ts";
 import { createWeight, writeWeight } from "../weights/weight.ts";
 
 /** A form that a device takes because it has a feature. */
@@ -24,35 +25,48 @@ export const VARIANTS: readonly Variant[] = [
   { name: "products of tiles by subgroups", feature: SUBGROUP_MATRIX, compute: "f16" },
 ];
 
+const ORIENTATIONS = ["nt", "nn"] as const;
+
 /** Numbers of rows that take the different tiles of a GPU. */
 const ROWS = [3, 40, 260] as const;
 
 /** No multiples of a tile, so that its edges are tested. */
 const DEPTH = 68, COLUMNS = 76;
 
-/** Small integers, so that every product and every sum is exact in f32, and every operand in f16. */
-const valueAt = (i: number) => (i * 7) % 13 - 6;
+/** The rows of x repeat after so many, so that their products must have the same bits wherever they stand. */
+const PERIOD = 3;
 
-/** The product's values where the device is wrong, as text; null if all are right. */
+/** Small integers, so that every product and every sum is exact in f32, and every operand in f16. */
+const integerAt = (i: number) => (i * 7) % 13 - 6;
+
+/** Numbers whose sums have other bits in another order. */
+const fractionAt = (i: number) => integerAt(i) / 9.7;
+
+const WEIGHT = Float32Array.from({ length: COLUMNS * DEPTH }, (_, i) => integerAt(i + 5));
+
+/** What the device gets wrong, as text; null if all products are right. */
 async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<string | null> {
   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu, allocator);
   try {
-    const values = Float32Array.from({ length: COLUMNS * DEPTH }, (_, i) => valueAt(i + 5));
-    const weight = createWeight(allocator, "canary", { type: "f32", shape: [COLUMNS, DEPTH] });
-    writeWeight(allocator, weight, new Uint8Array(values.buffer));
-    const products: Tensor[] = ROWS.map((rows) => {
-      const x = allocator.upload(
-        "canary",
-        [rows, DEPTH],
-        Float32Array.from({ length: rows * DEPTH }, (_, i) => valueAt(i)),
+    const products = ORIENTATIONS.flatMap((orientation) => {
+      const shape: [number, number] = orientation === "nt" ? [COLUMNS, DEPTH] : [DEPTH, COLUMNS];
+      const weight = createWeight(allocator, "canary", { type: "f32", shape });
+      writeWeight(allocator, weight, new Uint8Array(WEIGHT.buffer));
+      return [integerAt, fractionAt].flatMap((valueAt) =>
+        ROWS.map((rows) => {
+          const x = allocator.upload("canary", [rows, DEPTH], rowsOf(rows, valueAt));
+          const y = allocator.create("canary", [rows, COLUMNS]);
+          matmul(recorder, orientation, { x, weight, y }, { compute });
+          return { orientation, valueAt, y };
+        })
       );
-      const y = allocator.create("canary", [rows, COLUMNS]);
-      matmul(recorder, "nt", { x, weight, y }, { compute });
-      return y;
     });
-    const read = await recorder.submitAndRead(products);
-    for (const bytes of read) {
-      const wrong = firstDifference(new Float32Array(bytes), values);
+    const read = await recorder.submitAndRead(products.map(({ y }) => y));
+    const values = read.map((bytes) => new Float32Array(bytes));
+    for (const [i, { orientation, valueAt }] of products.entries()) {
+      // Of integers the product is known; of fractions, the smallest product has the rows of all.
+      const expected = valueAt === integerAt ? exactProduct(orientation) : values[i - i % ROWS.length]!;
+      const wrong = firstDifference(values[i]!, expected);
       if (wrong !== null) return wrong;
     }
     return null;
@@ -66,12 +80,29 @@ async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<stri
   }
 }
 
-function firstDifference(y: Float32Array, weight: Float32Array): string | null {
-  for (let i = 0; i < y.length; i++) {
+/** Rows of x, which repeat. */
+function rowsOf(rows: number, valueAt: (i: number) => number): Float32Array {
+  return Float32Array.from({ length: rows * DEPTH }, (_, i) => valueAt(i % (PERIOD * DEPTH)));
+}
+
+/** The first rows of the product of integers. */
+function exactProduct(orientation: "nt" | "nn"): Float32Array {
+  const weightAt = (d: number, column: number) =>
+    WEIGHT[orientation === "nt" ? column * DEPTH + d : d * COLUMNS + column]!;
+  return Float32Array.from({ length: PERIOD * COLUMNS }, (_, i) => {
     const row = Math.floor(i / COLUMNS), column = i % COLUMNS;
-    let expected = 0;
-    for (let d = 0; d < DEPTH; d++) expected += valueAt(row * DEPTH + d) * weight[column * DEPTH + d]!;
-    if (y[i] !== expected) return `row ${row}, column ${column} is ${y[i]} instead of ${expected}`;
+    let sum = 0;
+    for (let d = 0; d < DEPTH; d++) sum += integerAt(row * DEPTH + d) * weightAt(d, column);
+    return sum;
+  });
+}
+
+/** The first value that is not that of its row in the first rows. */
+function firstDifference(y: Float32Array, first_rows: Float32Array): string | null {
+  for (const [i, value] of y.entries()) {
+    const expected = first_rows[i % (PERIOD * COLUMNS)]!;
+    if (value === expected) continue;
+    return `row ${Math.floor(i / COLUMNS)}, column ${i % COLUMNS} is ${value} instead of ${expected}`;
   }
   return null;
 }

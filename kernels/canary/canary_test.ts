@@ -4,6 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 import { type Gpu, openGpu } from "../device.ts";
 import { gpuTest } from "../gpu_testing.ts";
+import { dawnTest } from "../webgpu/dawn_testing.ts";
 import { DENO_PROVIDER } from "../webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "../webgpu/provider.ts";
 import { leaveOut, testForms, type Variant } from "./canary.ts";
@@ -42,6 +43,12 @@ const wrongF16 = (code: string) => code.replace("return quantizeToF16(", "return
 /** Leaves out the last step of every product. */
 const wrongPlain = (code: string) => code.replaceAll("params.depth / 4u", "(params.depth / 4u - 1u)");
 
+/** Rounds rows where many are computed at once: integers stay as they are. */
+const wrongTile = (code: string) =>
+  code.includes("load_x(row1, s)")
+    ? code.replaceAll("load_x(row0, s)", "quantizeToF16(load_x(row0, s))")
+    : code;
+
 const lacksF16 = ({ facts }: Gpu) =>
   facts.features.includes("shader-f16") ? null : "the device lacks shader-f16";
 
@@ -74,6 +81,14 @@ gpuTest("a driver whose plain form is wrong is told as such", async () => {
   assert.match(plain!, /^row 0, column \d+ is -?\d+ instead of -?\d+$/);
   assert.deepEqual(wrong, []);
 });
+
+gpuTest(
+  "a form whose tiles give a row other bits is wrong, although it multiplies integers right",
+  async () => {
+    const { plain } = await testForms(opener(wrongTile), []);
+    assert.match(plain!, /^row \d+, column \d+ is -?\d+\.\d+ instead of -?\d+\.\d+$/);
+  },
+);
 
 /** Provider of adapters whose devices are real but have another name: a GPU, unless the name says otherwise. */
 function named(
@@ -141,3 +156,8 @@ gpuTest(
     assert.equal(facts.webgpu, "deno");
   },
 );
+
+dawnTest("Dawn's products are right, in the forms of its adapter", async () => {
+  const report = await testForms(() => openGpu({ device: "auto", webgpu: "dawn" }));
+  assert.deepEqual(report, { plain: null, wrong: [] });
+});

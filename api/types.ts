@@ -97,6 +97,10 @@ export interface Capabilities {
 
 export interface Device {
   name: string;
+  /** The WebGPU implementation. */
+  webgpu: "deno" | "dawn";
+  /** Why it is this implementation. */
+  webgpu_reason: string;
   backend: string;
   driver: string;
   features: string[];

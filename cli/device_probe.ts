@@ -5,7 +5,7 @@ import { errorFromRecord, type ErrorRecord, errorRecord, ServiceError } from "..
 import { permissionsFor } from "../core/permissions.ts";
 import { webGpuNeeds } from "../core/webgpu_providers.ts";
 import { startThread, threadGone } from "../core/worker_thread.ts";
-import { openGpu } from "../kernels/device.ts";
+import { openCheckedGpu } from "../kernels/canary/open_checked.ts";
 import type { ProbedDevice } from "../server/routing/services.ts";
 
 /** The name of the worker for {@link answerProbe}. */
@@ -34,7 +34,7 @@ async function describe(request: DeviceRequest, open: Open): Promise<ProbedDevic
 }
 
 /** The device that a run takes first and, beside a GPU, the software adapter; empty without an adapter. */
-export async function describeDevices(open: Open = openGpu): Promise<ProbedDevice[]> {
+export async function describeDevices(open: Open = openCheckedGpu): Promise<ProbedDevice[]> {
   const first = await describe(PROBED, open);
   if (first === null || first.software) return first === null ? [] : [first];
   const software = await describe({ ...PROBED, device: "software" }, open);
@@ -60,7 +60,7 @@ export async function probeDevices(entry_url: string): Promise<ProbedDevice[]> {
     new Worker(entry_url, {
       type: "module",
       name: PROBE_WORKER,
-      deno: { permissions: permissionsFor([webGpuNeeds(PROBED.webgpu)]) },
+      deno: { permissions: permissionsFor(webGpuNeeds(PROBED.webgpu)) },
     })
   );
   const answer = await new Promise<ProbeAnswer>((resolve, reject) => {

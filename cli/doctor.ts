@@ -12,7 +12,7 @@ import type { DeviceFacts } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
 import { VERSION_TEXT } from "../core/version.ts";
-import { openGpu } from "../kernels/device.ts";
+import { openCheckedGpu } from "../kernels/canary/open_checked.ts";
 import type { CliContext } from "./context.ts";
 import { LOADER_VARIABLES } from "./environment.ts";
 import { EXIT } from "./exit_codes.ts";
@@ -61,6 +61,7 @@ function deviceRows(facts: DeviceFacts): Row[] {
   const limits = facts.limits;
   const rows: Row[] = [
     ["device", `${facts.name}${facts.software ? " (software adapter: for trying out and for tests)" : ""}`],
+    ["webgpu", `${facts.webgpu}: ${facts.webgpu_reason}`],
     ["backend", `${facts.backend}, driver ${facts.driver || "unknown"}`],
     ["features", facts.features.join(", ") || "none"],
   ];
@@ -128,7 +129,7 @@ export function leftoversFact(are_found: boolean): string {
 /** Opens and closes a device. Null when there is none. */
 async function probeDevice(): Promise<DeviceFacts | null> {
   try {
-    const { device, facts } = await openGpu({ device: "auto", webgpu: "auto" });
+    const { device, facts } = await openCheckedGpu({ device: "auto", webgpu: "auto" });
     device.destroy();
     return facts;
   } catch (error) {

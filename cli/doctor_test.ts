@@ -22,7 +22,8 @@ Deno.test("the doctor prints versions and variables, and exits with status 0, or
   assert.equal(code, device === null ? 3 : 0);
   assert.equal(install === null, device !== null);
   assert.equal(facts.deno.split(" ")[0], Deno.version.deno);
-  assert.ok("DENO_WEBGPU_BACKEND" in facts);
+  assert.ok("DENO_WEBGPU_BACKEND" in facts && "SVC_DAWN" in facts);
+  if (device) assert.equal(facts.webgpu, `${device.webgpu}: ${device.webgpu_reason}`);
   for (const [type, { programs, missing_part }] of Object.entries(ENVIRONMENT_KINDS)) {
     const use = missing_part ?? type;
     for (const name of programs) assert.ok(facts[name].includes("/") || facts[name].includes(use), name);

@@ -22,7 +22,7 @@ export function prepareGpuEnvironment(): void {
 
 /** Variables that select a driver or a device, for `svc doctor`. */
 export const LOADER_VARIABLES: readonly string[] = [
-  ...PROVIDERS.flatMap(({ needs: { env = [] } }) => env === true ? [] : env),
+  ...PROVIDERS.flatMap(({ variables }) => variables),
   "XDG_RUNTIME_DIR",
   "VK_DRIVER_FILES",
   "VK_ICD_FILENAMES",

@@ -5,7 +5,8 @@ import { loadRunConfig } from "../config/check/load.ts";
 import { parseBudget } from "../config/server/schema.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
-import { type Gpu, openGpu } from "../kernels/device.ts";
+import { openCheckedGpu } from "../kernels/canary/open_checked.ts";
+import type { Gpu } from "../kernels/device.ts";
 import { type Plan, planRun, type PlanTarget } from "../runs/plan/plan.ts";
 import type { CliContext } from "./context.ts";
 import { overridesArgument } from "./options.ts";
@@ -24,13 +25,13 @@ function memorySize(text: string): number {
 
 /** This machine's GPU. With a given memory size any GPU will do; without a GPU, typical limits are assumed. */
 async function planTarget(
-  device: Parameters<typeof openGpu>[0],
+  device: Parameters<typeof openCheckedGpu>[0],
   vram_bytes: number | null,
 ): Promise<PlanTarget> {
   const ram_bytes = Deno.systemMemoryInfo().total;
   let gpu: Gpu | null = null;
   try {
-    gpu = await openGpu(device);
+    gpu = await openCheckedGpu(device);
   } catch (error) {
     if (vram_bytes === null) throw error;
   }

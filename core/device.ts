@@ -1,6 +1,6 @@
 /** A device as plain data: which one is wanted, and what is known of it. */
 
-import type { WebGpuName } from "./webgpu_providers.ts";
+import type { WebGpuName, WebGpuProviderName } from "./webgpu_providers.ts";
 
 /** Which device to use. `auto`: a GPU if there is one, else a software adapter. */
 export interface DeviceRequest {
@@ -12,6 +12,9 @@ export interface DeviceRequest {
 export interface DeviceFacts {
   name: string;
   vendor: string;
+  /** The WebGPU implementation, and why it is this one. */
+  webgpu: WebGpuProviderName;
+  webgpu_reason: string;
   backend: string;
   driver: string;
   /** True for software adapters (llvmpipe, SwiftShader). */

@@ -1,5 +1,6 @@
 /** The WebGPU implementations that `model.webgpu` names, and what each needs of its process. */
 
+import { DAWN_LIBRARY_ENV, DAWN_VARIABLES, dawnLibrary } from "./dawn_library.ts";
 import type { PermissionNeeds } from "./permissions.ts";
 
 /** All names of the specification. */
@@ -8,13 +9,15 @@ export const WEBGPU_PROVIDERS = ["deno", "dawn"] as const;
 /** A name of {@link WEBGPU_PROVIDERS}. */
 export type WebGpuProviderName = typeof WEBGPU_PROVIDERS[number];
 
-/** The values of `model.webgpu`; `auto` is the first implementation of this build. */
+/** The values of `model.webgpu`; for `auto` see `kernels/canary/open_checked.ts`. */
 export type WebGpuName = "auto" | WebGpuProviderName;
 
 /** An entry of {@link BUILT_WEBGPU_PROVIDERS}. */
 export interface BuiltWebGpuProvider {
-  /** The permissions of a thread that uses it. */
-  needs: PermissionNeeds;
+  /** The permissions of a thread that uses it; called by threads that may read the environment. */
+  needs: () => PermissionNeeds;
+  /** Environment variables that choose its driver or library. */
+  variables: readonly string[];
   /** Environment variables with their values on Linux. A variable that is set already keeps its value. */
   linux_environment: Readonly<Record<string, string>>;
 }
@@ -22,25 +25,28 @@ export interface BuiltWebGpuProvider {
 /** Implementations by name. */
 export type WebGpuTable = Readonly<Partial<Record<WebGpuProviderName, BuiltWebGpuProvider>>>;
 
-/** The implementations of this build. */
+/** The implementations. */
 export const BUILT_WEBGPU_PROVIDERS = {
   deno: {
-    needs: { env: ["DENO_WEBGPU_BACKEND"] },
+    needs: () => ({ env: ["DENO_WEBGPU_BACKEND"] }),
+    variables: ["DENO_WEBGPU_BACKEND"],
     linux_environment: { DENO_WEBGPU_BACKEND: "vulkan" },
   },
-} as const satisfies WebGpuTable;
+  dawn: {
+    needs: () => {
+      const library = dawnLibrary(), files = library === null ? [] : [library];
+      return { env: DAWN_VARIABLES, read: files, ffi: files };
+    },
+    variables: [DAWN_LIBRARY_ENV],
+    linux_environment: {},
+  },
+} as const satisfies Required<WebGpuTable>;
 
-/** The name of an implementation of this build. */
-export type BuiltWebGpuName = keyof typeof BUILT_WEBGPU_PROVIDERS;
-
-/** The names of {@link BUILT_WEBGPU_PROVIDERS}, in its order. */
-export const BUILT_WEBGPU_NAMES = Object.keys(BUILT_WEBGPU_PROVIDERS) as BuiltWebGpuName[];
-
-/** The permissions of a thread that uses an implementation; none if `built` lacks it, because no thread can use it. */
+/** The permissions of a thread that uses an implementation: of all with `auto`; none if `built` lacks it. */
 export function webGpuNeeds(
   name: WebGpuName,
   built: WebGpuTable = BUILT_WEBGPU_PROVIDERS,
-): PermissionNeeds {
-  const provider = name === "auto" ? Object.values(built)[0] : built[name];
-  return provider?.needs ?? {};
+): readonly PermissionNeeds[] {
+  const used = name === "auto" ? Object.values(built) : [built[name]];
+  return used.flatMap((provider) => provider ? [provider.needs()] : []);
 }

@@ -16,6 +16,8 @@ export function assumedGpu(): GpuCard {
     facts: {
       name: "an ordinary GPU",
       vendor: "",
+      webgpu: "deno",
+      webgpu_reason: "the one of the runtime",
       backend: "",
       driver: "",
       software: false,

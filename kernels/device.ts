@@ -12,8 +12,11 @@ export interface Gpu extends GpuCard {
   readonly device: GPUDevice;
 }
 
+/** Products of matrices by a subgroup, which only Dawn has, and only where the driver has them. */
+export const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix";
+
 /** Requested where available. Deno provides native features on request even though the adapter does not list them. */
-const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
+const WANTED_FEATURES = ["shader-f16", "subgroups", "timestamp-query", SUBGROUP_MATRIX];
 
 const WANTED_LIMITS = [
   "maxBufferSize",
@@ -44,10 +47,12 @@ export function limitProblem(limits: Readonly<Record<string, number>>): string |
 const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
 
 /**
- * Opens the requested device.
+ * Opens the requested device with one implementation of WebGPU, which it trusts; `kernels/canary/` chooses one for
+ * `auto` and tests it.
  *
- * @param provider The WebGPU implementation; absent: the requested one.
- * @throws {ServiceError} `device_unavailable`, with the fix; `not_built` for a WebGPU that this build does not have.
+ * @param provider The WebGPU implementation; absent: the requested one, Deno's for `auto`.
+ * @param reason Why it is this one, for the device's facts.
+ * @throws {ServiceError} `device_unavailable`, with the fix.
  *
  * @example
  * ```ts
@@ -64,11 +69,13 @@ const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
  */
 export async function openGpu(
   request: DeviceRequest,
-  provider: WebGpuProvider = webGpuProvider(request.webgpu),
+  provider: WebGpuProvider = webGpuProvider(request.webgpu === "auto" ? "deno" : request.webgpu),
+  reason: string = request.webgpu === "auto" ? "the one of the runtime" : "as configured",
 ): Promise<Gpu> {
   const adapter = await findAdapter(provider, request.device);
   const features: string[] = [];
   for (const feature of WANTED_FEATURES) {
+    if (feature === SUBGROUP_MATRIX && !multipliesTiles(adapter)) continue;
     if (await grants(provider, request.device, feature)) features.push(feature);
   }
   const requiredLimits: Record<string, number> = {};
@@ -85,7 +92,36 @@ export async function openGpu(
     requiredLimits,
   });
   const subgroup_size = features.includes("subgroups") ? await probeSubgroupSize(device) : 0;
-  return { device, facts: describe(adapter, features, provider.backend()), subgroup_size };
+  return { device, facts: describe(adapter, features, provider, reason), subgroup_size };
+}
+
+/** Whether an uncaptured error or one of a scope says that the device's memory is full. Each implementation has a class. */
+export function isOutOfMemory(error: GPUError): boolean {
+  return error.constructor.name === "GPUOutOfMemoryError";
+}
+
+/** A configuration of products that an adapter lists, as Dawn shows it. */
+interface SubgroupMatrixConfig {
+  componentType: string;
+  resultComponentType: string;
+  M: number;
+  N: number;
+  K: number;
+}
+
+/**
+ * Whether every subgroup of an adapter multiplies tiles of 16 × 16 numbers in f16 with sums in f32, and has one size,
+ * as `kernels/matmul/` wants them.
+ */
+export function multipliesTiles({ info }: Pick<GPUAdapter, "info">): boolean {
+  const { subgroupMatrixConfigs: configs = [], subgroupMinSize, subgroupMaxSize } = info as GPUAdapterInfo & {
+    subgroupMatrixConfigs?: readonly SubgroupMatrixConfig[];
+  };
+  return subgroupMinSize === subgroupMaxSize &&
+    configs.some((config) =>
+      config.componentType === "f16" && config.resultComponentType === "f32" &&
+      config.M === 16 && config.N === 16 && config.K === 16
+    );
 }
 
 async function findAdapter(provider: WebGpuProvider, wanted: DeviceRequest["device"]): Promise<GPUAdapter> {
@@ -131,14 +167,21 @@ async function grants(
   }
 }
 
-function describe(adapter: GPUAdapter, features: string[], backend: string): DeviceFacts {
+function describe(
+  adapter: GPUAdapter,
+  features: string[],
+  provider: WebGpuProvider,
+  webgpu_reason: string,
+): DeviceFacts {
   const { vendor, architecture, device, description } = adapter.info;
   const limits: Record<string, number> = {};
   for (const name of WANTED_LIMITS) limits[name] = adapter.limits[name];
   return {
     name: description || device || "unknown",
     vendor,
-    backend,
+    webgpu: provider.name,
+    webgpu_reason,
+    backend: provider.backend(),
     driver: architecture,
     software: isSoftware(adapter),
     features,

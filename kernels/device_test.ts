@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { DeviceRequest } from "../core/device.ts";
-import { BUILT_WEBGPU_NAMES } from "../core/webgpu_providers.ts";
-import { limitProblem, NEEDED_LIMITS, openGpu } from "./device.ts";
+import { WEBGPU_PROVIDERS } from "../core/webgpu_providers.ts";
+import { limitProblem, multipliesTiles, NEEDED_LIMITS, openGpu } from "./device.ts";
 import { gpuTest } from "./gpu_testing.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import { DENO_PROVIDER } from "./webgpu/deno_provider.ts";
@@ -30,14 +30,25 @@ gpuTest("the opened device has the limits that kernels need", ({ device, facts }
   }
 });
 
-Deno.test("every WebGPU of this build is chosen by its name, and any other is refused", async () => {
-  assert.equal(webGpuProvider("auto").name, BUILT_WEBGPU_NAMES[0]);
-  for (const name of BUILT_WEBGPU_NAMES) assert.equal(webGpuProvider(name).name, name);
-  await assert.rejects(openGpu({ device: "auto", webgpu: "dawn" }), {
-    name: "ServiceError",
-    code: "not_built",
-    message: 'Cannot use webgpu = "dawn": this build has deno only',
-  });
+Deno.test("every WebGPU is chosen by its name", () => {
+  for (const name of WEBGPU_PROVIDERS) assert.equal(webGpuProvider(name).name, name);
+});
+
+Deno.test("products of tiles need a configuration of 16 × 16 × 16 in f16 with f32 sums, and one size of subgroups", () => {
+  const fitting = { componentType: "f16", resultComponentType: "f32", M: 16, N: 16, K: 16 };
+  const multiplies = (subgroupMatrixConfigs: unknown, subgroupMinSize = 32, subgroupMaxSize = 32) => {
+    const info = { subgroupMatrixConfigs, subgroupMinSize, subgroupMaxSize };
+    return multipliesTiles({ info } as unknown as GPUAdapter);
+  };
+  assert.equal(multiplies([{ ...fitting, M: 8 }, fitting]), true);
+  for (
+    const other of [{ componentType: "u8" }, { resultComponentType: "f16" }, { M: 8 }, { N: 8 }, { K: 8 }]
+  ) {
+    assert.equal(multiplies([{ ...fitting, ...other }]), false, JSON.stringify(other));
+  }
+  assert.equal(multiplies([fitting], 32, 64), false);
+  assert.equal(multiplies([]), false);
+  assert.equal(multiplies(undefined), false);
 });
 
 /** A provider that returns adapters by description, in order; their devices are too small. */
@@ -79,15 +90,18 @@ Deno.test("the requested device is chosen among the provider's adapters", async 
   assert.match(await chosen("auto", nothing), /^device_unavailable Cannot find a WebGPU adapter/);
 });
 
-gpuTest("a provider's adapters and backend are those of the opened device", async ({ facts }) => {
+gpuTest("a provider's adapters and backend are those of the opened device", async () => {
   let asked = 0;
   const provider: WebGpuProvider = {
     name: "dawn",
     gpu: () => ({ requestAdapter: (options) => (asked++, DENO_PROVIDER.gpu()!.requestAdapter(options)) }),
     backend: () => "its own",
   };
-  const { device, facts: lent } = await openGpu({ device: "auto", webgpu: "deno" }, provider);
+  const { device: plain, facts } = await openGpu({ device: "auto", webgpu: "deno" });
+  plain.destroy();
+  const { device, facts: lent } = await openGpu({ device: "auto", webgpu: "deno" }, provider, "a test");
   device.destroy();
-  assert.deepEqual(lent, { ...facts, backend: "its own" });
+  const own = { webgpu: "dawn", webgpu_reason: "a test", backend: "its own" };
+  assert.deepEqual(lent, { ...facts, ...own });
   assert.ok(asked > 0);
 });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
 import { Rng, rngKey } from "../core/random.ts";
+import { WEBGPU_PROVIDERS } from "../core/webgpu_providers.ts";
 import { type Gpu, openGpu } from "./device.ts";
 import { Recorder } from "./recorder.ts";
 import { elementCount } from "./shape.ts";
@@ -11,8 +12,11 @@ import { createWeight, type Weight, writeWeight } from "./weights/weight.ts";
 import { encodeWeight } from "./weights/encode_testing.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./weights/table.ts";
 
+/** The WebGPU that tests use: `SVC_TEST_WEBGPU=dawn deno test kernels/` runs them on Dawn. */
+const webgpu = WEBGPU_PROVIDERS.find((name) => name === Deno.env.get("SVC_TEST_WEBGPU")) ?? "auto";
+
 /** The process's device, or why there is none. Tests share it, because opening one takes longer than most tests. */
-const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgpu: "auto" }).catch(
+const testGpu: Gpu | ServiceError = await openGpu({ device: "auto", webgpu }).catch(
   (error) => {
     if (error instanceof ServiceError) return error;
     throw error;

@@ -139,7 +139,8 @@ function compileError(kernel: Kernel, message: string): ServiceError {
   const parts = typeof kernel.wgsl === "string"
     ? [{ file: `${kernel.name}.wgsl`, text: kernel.wgsl }]
     : kernel.wgsl;
-  const at = /wgsl:(\d+):(\d+)/.exec(message);
+  // Deno writes "wgsl:3:10", Dawn ":3:10 error".
+  const at = /(?:wgsl|\s):(\d+):(\d+)/.exec(message);
   let place = parts[0]?.file ?? kernel.name;
   if (at) {
     let line = Number(at[1]);

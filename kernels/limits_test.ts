@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { assumedGpu } from "./assumed_gpu.ts";
 import { MAX_HEAD_WIDTH } from "./attention/attention.ts";
-import { NEEDED_LIMITS } from "./device.ts";
+import { NEEDED_LIMITS, SUBGROUP_MATRIX } from "./device.ts";
 import { everyKernel, type KernelShapes } from "./every_kernel_testing.ts";
 import { type Kernel, kernelText } from "./kernel.ts";
 
@@ -12,17 +12,21 @@ const MAX_WORKGROUP_SIZE = NEEDED_LIMITS.maxComputeInvocationsPerWorkgroup!;
 const MAX_STORAGE_BUFFERS = NEEDED_LIMITS.maxStorageBuffersPerShaderStage!;
 
 const ROOT = new URL(".", import.meta.url);
-const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16 };
+const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16, half4: 8 };
 
 /** The kernels that such a device runs, for all widths of models. */
-function kernelsOf(software: boolean, subgroup_size: number): Kernel[] {
+function kernelsOf(software: boolean, subgroup_size: number, features: string[] = []): Kernel[] {
   const heads: KernelShapes["heads"][number][] = [];
   const step = software ? 64 : 4;
   for (let width = step; width <= MAX_HEAD_WIDTH; width += step) {
     for (const group of software ? [7] : [1, 2, 7, 16]) heads.push({ width, group });
     heads.push({ width, group: 7, rules: { window: 9, soft_cap: 50 } });
   }
-  const card = { facts: { ...assumedGpu().facts, software }, subgroup_size };
+  const { facts: assumed } = assumedGpu();
+  const card = {
+    facts: { ...assumed, features: [...assumed.features, ...features], software },
+    subgroup_size,
+  };
   const shapes = { heads, widths: [3, 64, 2050, 4096], vocabularies: [131, 1024] };
   return [...everyKernel(card, shapes).keys()];
 }
@@ -64,9 +68,12 @@ function expectWithinLimits(name: string, text: string): void {
   assert.doesNotMatch(text, /^\s*enable\b/m, `${name} needs no extension of the language`);
 }
 
-const kernels = [[true, 8], [true, 0], [false, 32]].flatMap(([software, size]) =>
-  kernelsOf(Boolean(software), Number(size))
-);
+const kernels = [
+  ...kernelsOf(true, 8),
+  ...kernelsOf(true, 0),
+  ...kernelsOf(false, 32),
+  ...kernelsOf(false, 32, [SUBGROUP_MATRIX]),
+];
 
 Deno.test("every kernel keeps within the limits that a device is opened with", () => {
   assert.ok(MAX_WORKGROUP_BYTES <= 16_384 && MAX_WORKGROUP_SIZE <= 256 && MAX_STORAGE_BUFFERS <= 10);

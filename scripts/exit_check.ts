@@ -71,7 +71,7 @@ const PATHS: Path[] = [
 const TURNS = PATHS.flatMap(({ share }, i) => Array.from({ length: share }, () => i));
 
 async function openAndClose(): Promise<void> {
-  const permissions = permissionsFor([webGpuNeeds("auto")]);
+  const permissions = permissionsFor(webGpuNeeds("auto"));
   const engine = startEngine({ entry_url: new URL("../cli.ts", import.meta.url).href, permissions });
   await engine.client.call("probe", { device: "auto", webgpu: "auto" });
   await engine.close();

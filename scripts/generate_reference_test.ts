@@ -7,5 +7,5 @@ Deno.test("the page has a row for a key with its type, default and meaning", () 
   assert.ok(page.includes("| `rank` | integer, 1 to 1024 | `8` | Rank of the two factors A and B. |"));
   assert.ok(page.includes("| *run.seed* |"));
   assert.match(page, /\| `path` \| path \| \*\*required\*\* \| The base model/);
-  assert.match(page, /\| `webgpu` .* Not in this build: `"dawn"`\. \|/);
+  assert.match(page, /\| `sampler_correction` .* Not in this build: `"truncated"`\. \|/);
 });

@@ -65,7 +65,17 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "check",
     "server",
   ],
-  kernels: ["webgpu", "shared", OWN_FILES, "weights", "soft_cap", "attention", "loss", OTHER_FOLDERS],
+  kernels: [
+    "webgpu",
+    "shared",
+    OWN_FILES,
+    "weights",
+    "soft_cap",
+    "attention",
+    "loss",
+    OTHER_FOLDERS,
+    "canary",
+  ],
   trainer: [
     "protocol",
     "formats",

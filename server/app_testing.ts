@@ -155,6 +155,8 @@ export const TEST_DEVICE: ProbedDevice = {
   name: "Test GPU",
   vendor: "",
   subgroup_size: 8,
+  webgpu: "deno",
+  webgpu_reason: "the one of the runtime",
   backend: "vulkan",
   driver: "1.2.3",
   features: ["shader-f16"],

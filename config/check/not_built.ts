@@ -1,7 +1,6 @@
 /** Keys and values of the specification that this build does not have. */
 
 import { isLeftOut } from "../../core/version.ts";
-import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { algorithmKeys, ALGORITHMS } from "../algorithms.ts";
 import { ENVIRONMENT_KINDS, missingPart } from "../environments.ts";
 import { valueAt } from "../text/toml_tree.ts";
@@ -24,9 +23,6 @@ const isFilled = (value: unknown) =>
   value === null || typeof value !== "object" || Object.keys(value).length > 0;
 const isBelowOne = (value: unknown) => typeof value === "number" && value < 1;
 
-const UNBUILT_PROVIDERS = WEBGPU_PROVIDERS.filter((name) =>
-  !BUILT_WEBGPU_NAMES.some((built) => built === name)
-);
 const ENVIRONMENT_PARTS = Object.entries(ENVIRONMENT_KINDS).flatMap(([type, kind]) => {
   const { keys } = kind, part = missingPart(kind);
   return part === null ? [] : [
@@ -42,7 +38,6 @@ const MCP_PARTS: readonly NotBuilt[] = [
 
 /** All keys and values of the specification without an implementation in this build. */
 export const NOT_BUILT: readonly NotBuilt[] = [
-  ...UNBUILT_PROVIDERS.map((value) => ({ key: "model.webgpu", value, part: `the WebGPU provider ${value}` })),
   {
     key: "lora.dropout",
     part: "dropout",

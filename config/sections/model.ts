@@ -1,7 +1,7 @@
 /** `[model]` */
 
 import { z } from "zod";
-import { BUILT_WEBGPU_NAMES, WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
+import { WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { text } from "./fields.ts";
 
 export const modelSchema = z.strictObject({
@@ -10,7 +10,8 @@ export const modelSchema = z.strictObject({
     description: "Where the model runs; auto: a GPU if there is one, else a software adapter with a warning.",
   }),
   webgpu: z.enum(["auto", ...WEBGPU_PROVIDERS]).default("auto").meta({
-    description: `WebGPU implementation; auto: ${BUILT_WEBGPU_NAMES[0]}.`,
+    description:
+      "WebGPU implementation; auto: dawn on a GPU where its library is installed and computes what it should, else deno.",
   }),
   compute: z.enum(["auto", "f32", "f16"]).default("auto").meta({
     description:

@@ -8,6 +8,7 @@ import { type Tensor, view } from "../tensor.ts";
 import { deviceOptions } from "../variant.ts";
 import { expectWeight, type Weight, weightOperands, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
+import { chooseMatrices, type MatricesLayout, matricesParts } from "./matmul_matrices.ts";
 import {
   groupColumns,
   type LanesLayout,
@@ -49,7 +50,7 @@ export interface MatmulOptions {
   layout?: MatmulLayout;
 }
 
-export type MatmulLayout = LanesLayout | TilesLayout;
+export type MatmulLayout = LanesLayout | TilesLayout | MatricesLayout;
 
 const kernels = new Map<string, Kernel>();
 
@@ -61,7 +62,7 @@ export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
     const planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
     kernel = defineKernel({
       name: `matmul_${kind.orientation}_${kind.weight}_${kind.compute}_${layout.form}`,
-      wgsl: matmulParts(kind, layout),
+      wgsl: layout.form === "matrices" ? matricesParts(kind, layout) : matmulParts(kind, layout),
       params: {
         rows: "u32",
         columns: "u32",
@@ -86,10 +87,10 @@ export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
 }
 
 /**
- * The layout for a device and a number of rows. All layouts of a device sum in one order, so the number of rows
+ * The layout of scalar sums for a device and a number of rows. All layouts of a device sum in one order, so the number of rows
  * changes no bit of a row's result.
  */
-export function chooseLayout(gpu: Gpu, rows: number): MatmulLayout {
+export function chooseLayout(gpu: Gpu, rows: number): LanesLayout | TilesLayout {
   const { form, lanes } = deviceOptions(gpu);
   if (form === "lanes") {
     if (lanes === 1) return { form, lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
@@ -154,7 +155,8 @@ export function matmul(
   expectMultiple(columns, 4, "columns");
   if (residual) expectShape(residual, "residual", [rows, columns]);
   const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0;
-  const layout = options.layout ?? chooseLayout(recorder.gpu, rows);
+  const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
+    chooseLayout(recorder.gpu, rows);
   const kernel = matmulKernel({ weight: weight.type, orientation, compute: options.compute }, layout);
   const addend = residual ? Addend.RESIDUAL : options.accumulate ? Addend.Y : Addend.NONE;
   const parts = weightParts(weight);

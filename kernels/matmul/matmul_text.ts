@@ -48,8 +48,16 @@ export function groupColumns(layout: LanesLayout): number {
   return lanesThreads(layout.lanes) * layout.tile_vectors;
 }
 
-/** The kernel's parts: the weight's reader, what both forms share, and the form's own text. */
+/** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
 export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout): WgslPart[] {
+  return [
+    ...sharedParts(kind),
+    ...layout.form === "lanes" ? lanesParts(kind, layout) : tilesParts(kind, layout),
+  ];
+}
+
+/** The parts before those of a form. */
+export function sharedParts(kind: MatmulKind): WgslPart[] {
   const { planes, wgsl } = WEIGHT_TYPES[kind.weight];
   return [
     wgsl,
@@ -59,7 +67,6 @@ export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout)
       : { file: "operand_f32.wgsl", text: operandF32Wgsl },
     weightOperandPart(kind),
     { file: "matmul_operands.wgsl", text: operandsWgsl },
-    ...layout.form === "lanes" ? lanesParts(kind, layout) : tilesParts(kind, layout),
   ];
 }
 

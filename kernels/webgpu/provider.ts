@@ -6,11 +6,13 @@ import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 export interface WebGpuProvider {
   readonly name: WebGpuProviderName;
   /**
-   * The entry to WebGPU; null if this process has none. After the call these names of the standard are global: the
-   * constants `GPUBufferUsage`, `GPUMapMode` and `GPUShaderStage`, and the error class `GPUOutOfMemoryError`, of which
-   * uncaptured errors are instances. The program uses no other names of the standard as values.
+   * The entry to WebGPU; null if this process has none. Its devices take the kernels' WGSL, which enables no
+   * extension: a device enables those of its features. The program uses no names of the standard as values but the
+   * constants `GPUBufferUsage`, `GPUMapMode` and `GPUShaderStage`, which Deno always has.
+   *
+   * @throws {ServiceError} `device_unavailable`, with the fix, if something must be installed first.
    */
   gpu(): Pick<GPU, "requestAdapter"> | null;
-  /** The native interface below it, if the provider knows: "vulkan", "metal", else "auto". */
+  /** The native interface below it, if the provider knows: "vulkan", "metal", "d3d12", else "auto". */
   backend(): string;
 }

@@ -14,6 +14,7 @@ import { failureReason, hasEnded, type RunState } from "../record/run.ts";
 import {
   loadRequest,
   policySource,
+  providerMessage,
   requestLimit,
   type Session,
   softwareWarning,
@@ -239,6 +240,8 @@ export class Supervisor {
       const request = loadRequest(config, definition.sequences(config), definition.training(config));
       const claim = deviceClaim("run", this.#run.id);
       const facts = await session.engine.call("load", { ...request, files, claim });
+      const message = providerMessage(facts);
+      if (message !== null) this.#run.emit({ kind: "log", level: "info", message });
       const slow = softwareWarning(config, facts);
       if (slow !== null) this.#run.warn({ code: "software_device", field: "model.device", message: slow });
       if (from) await session.engine.call("checkpoint_load", { adapter: POLICY, directory: from.directory });

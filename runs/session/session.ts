@@ -197,7 +197,7 @@ export function enginePermissions(
   built: WebGpuTable = BUILT_WEBGPU_PROVIDERS,
 ): Deno.PermissionOptionsObject {
   const folder = deviceFolder();
-  return permissionsFor([files, webGpuNeeds(webgpu, built), { read: [folder], write: [folder] }]);
+  return permissionsFor([files, ...webGpuNeeds(webgpu, built), { read: [folder], write: [folder] }]);
 }
 
 function engineFiles(config: ResolvedConfig, readable: string[]): PermissionNeeds {
@@ -245,4 +245,10 @@ export function softwareWarning(
 ): string | null {
   if (!facts.device.software || config.model.device !== "auto") return null;
   return `no GPU was found: the run uses the software adapter ${facts.device.name}, which is slow`;
+}
+
+/** Which WebGPU a run on a GPU uses, and why; null on a software adapter, where there is no choice. */
+export function providerMessage({ device }: Pick<ModelFacts, "device">): string | null {
+  const { name, webgpu, webgpu_reason, software } = device;
+  return software ? null : `the device is ${name}, through the WebGPU of ${webgpu}: ${webgpu_reason}`;
 }

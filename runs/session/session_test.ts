@@ -13,6 +13,7 @@ import {
   enginePermissions,
   loadRequest,
   openWorkerSession,
+  providerMessage,
   softwareWarning,
 } from "./session.ts";
 
@@ -55,9 +56,13 @@ Deno.test("the load request includes the demand of all updates, and an adapter f
 
 Deno.test("an engine may do what its WebGPU needs, besides its files, and nothing more", () => {
   const files = { read: ["/model"] };
+  const nothing_else = { variables: [], linux_environment: {} };
   const built: WebGpuTable = {
-    dawn: { needs: { env: ["DAWN_DEBUG"], ffi: ["/dawn.so"], read: ["/dawn.so"] }, linux_environment: {} },
-    deno: { needs: { env: true }, linux_environment: {} },
+    dawn: {
+      ...nothing_else,
+      needs: () => ({ env: ["DAWN_DEBUG"], ffi: ["/dawn.so"], read: ["/dawn.so"] }),
+    },
+    deno: { ...nothing_else, needs: () => ({ env: ["DENO"] }) },
   };
   const rightsOf = (webgpu: WebGpuName) => {
     const { read, env, ffi, net, run } = enginePermissions(webgpu, files, built);
@@ -66,9 +71,9 @@ Deno.test("an engine may do what its WebGPU needs, besides its files, and nothin
   const nothing = { env: false, ffi: false, net: false, run: false };
   const dawn = { ...nothing, env: ["DAWN_DEBUG"], ffi: ["/dawn.so"], read: ["/model", "/dawn.so"] };
   assert.deepEqual(rightsOf("dawn"), dawn);
-  assert.deepEqual(rightsOf("deno"), { ...nothing, env: true, read: ["/model"] });
-  // The first of the build.
-  assert.deepEqual(rightsOf("auto"), dawn);
+  assert.deepEqual(rightsOf("deno"), { ...nothing, env: ["DENO"], read: ["/model"] });
+  // Either may be chosen.
+  assert.deepEqual(rightsOf("auto"), { ...dawn, env: ["DAWN_DEBUG", "DENO"] });
 });
 
 Deno.test("a run writes its recordings, and a replay may only read them, whatever its world needs", () => {
@@ -94,6 +99,13 @@ Deno.test('a software adapter is worth a warning where "auto" chose it', () => {
   assert.equal(softwareWarning(config, facts), null);
   config.model.device = "auto";
   assert.equal(softwareWarning(config, { device: { software: false } } as ModelFacts), null);
+});
+
+Deno.test("a run on a GPU says which WebGPU it uses and why", () => {
+  const device = { name: "A GPU", webgpu: "dawn", webgpu_reason: "as configured", software: false };
+  const message = (facts: typeof device) => providerMessage({ device: facts } as Pick<ModelFacts, "device">);
+  assert.equal(message(device), "the device is A GPU, through the WebGPU of dawn: as configured");
+  assert.equal(message({ ...device, software: true }), null);
 });
 
 Deno.test("an engine that dies ends the rollouts that wait for it", async () => {

@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import { type Gpu, openGpu } from "../../kernels/device.ts";
+import { type Gpu, isOutOfMemory, openGpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
@@ -52,7 +52,7 @@ export async function withKernels<T>(
   gpu.device.addEventListener("uncapturederror", listen);
   const expectSound = () => {
     if (!failed) return;
-    const code = failed instanceof GPUOutOfMemoryError ? "out_of_memory" : "internal";
+    const code = isOutOfMemory(failed) ? "out_of_memory" : "internal";
     throw new ServiceError(code, `Cannot measure: the device failed (${failed.message})`);
   };
   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);

@@ -12,12 +12,15 @@ import {
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
 import { VERSION } from "../../core/version.ts";
+import { WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { ARCHITECTURE_NAMES } from "../../runs/models/architectures.ts";
 import { TENSOR_TYPES } from "../../runs/models/tensor_types.ts";
 import type { Availability } from "../routing/services.ts";
 
 const deviceSchema = z.strictObject({
   name: z.string(),
+  webgpu: z.enum(WEBGPU_PROVIDERS).meta({ description: "The WebGPU implementation." }),
+  webgpu_reason: z.string().meta({ description: "Why it is this implementation." }),
   backend: z.string(),
   driver: z.string(),
   features: z.array(z.string()),
@@ -94,9 +97,9 @@ export function budgetCard(requested: string | number, total_bytes: number | nul
 
 /** Only fields of the contract, because a probe may return more. */
 function deviceCard(
-  { name, backend, driver, features, limits, vram_bytes, software }: DeviceCard,
+  { name, webgpu, webgpu_reason, backend, driver, features, limits, vram_bytes, software }: DeviceCard,
 ): DeviceCard {
-  return { name, backend, driver, features, limits, vram_bytes, software };
+  return { name, webgpu, webgpu_reason, backend, driver, features, limits, vram_bytes, software };
 }
 
 /** "The container sandbox is not in this build", in the words of the configuration's refusals. */

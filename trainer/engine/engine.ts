@@ -6,7 +6,8 @@ import { DeviceLock } from "../../core/device_lock.ts";
 import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
-import { type Gpu, openGpu } from "../../kernels/device.ts";
+import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
+import { type Gpu, isOutOfMemory } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { Grammars } from "../grammar/grammars.ts";
 import type { Trainer } from "../learning/trainer.ts";
@@ -69,7 +70,7 @@ export class Engine {
   readonly #owners = new Map<Sequence, Owner>();
 
   /** @param open Opens the device; absent: that of this machine. */
-  constructor(open: (request: DeviceRequest) => Promise<Gpu> = openGpu) {
+  constructor(open: (request: DeviceRequest) => Promise<Gpu> = openCheckedGpu) {
     this.#openGpu = open;
   }
 
@@ -240,7 +241,7 @@ export class Engine {
     });
     gpu.device.addEventListener("uncapturederror", (event) => {
       const { error } = event as GPUUncapturedErrorEvent;
-      if (error instanceof GPUOutOfMemoryError) {
+      if (isOutOfMemory(error)) {
         lose(outOfMemory("go on", this.#loaded?.allocator.bytes ?? {}));
       } else {lose(
           new ServiceError("internal", `Cannot go on: the device refuses a command: ${error.message}`),

@@ -74,7 +74,7 @@ export interface ScriptedEngineOptions {
 }
 
 const DEVICE: DeviceFacts = {
-  ...{ name: "scripted", vendor: "", backend: "none", driver: "" },
+  ...{ name: "scripted", vendor: "", webgpu: "deno", webgpu_reason: "", backend: "none", driver: "" },
   ...{ software: true, features: [], limits: {}, vram_bytes: null },
 };
 

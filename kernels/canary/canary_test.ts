@@ -1,0 +1,163 @@
+import assert from "node:assert/strict";
+import type { DeviceFacts, DeviceRequest } from "../../core/device.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
+import { type Gpu, openGpu } from "../device.ts";
+import { gpuTest } from "../gpu_testing.ts";
+import { dawnTest } from "../webgpu/dawn_testing.ts";
+import { DENO_PROVIDER } from "../webgpu/deno_provider.ts";
+import type { WebGpuProvider } from "../webgpu/provider.ts";
+import { leaveOut, testForms, type Variant } from "./canary.ts";
+import { openCheckedGpu } from "./open_checked.ts";
+
+const REQUEST: DeviceRequest = { device: "auto", webgpu: "deno" };
+
+/** The form that only some devices have and that this one can run: it rounds operands to f16. */
+const F16: Variant = { name: "operands in f16", feature: "shader-f16", compute: "f16" };
+
+/** A driver that compiles another text than it is given. */
+function wrongDriver(change: (code: string) => string): WebGpuProvider {
+  return {
+    ...DENO_PROVIDER,
+    gpu: () => ({
+      async requestAdapter(options) {
+        const adapter = await DENO_PROVIDER.gpu()!.requestAdapter(options);
+        if (!adapter) return null;
+        const requestDevice = adapter.requestDevice.bind(adapter);
+        adapter.requestDevice = async (descriptor) => {
+          const device = await requestDevice(descriptor);
+          const createShaderModule = device.createShaderModule.bind(device);
+          device.createShaderModule = (given) => createShaderModule({ ...given, code: change(given.code) });
+          return device;
+        };
+        return adapter;
+      },
+    }),
+  };
+}
+
+const opener = (change: (code: string) => string) => () => openGpu(REQUEST, wrongDriver(change));
+
+/** Doubles the operands that are rounded, as a driver with a wrong conversion might. */
+const wrongF16 = (code: string) => code.replace("return quantizeToF16(", "return 2.0 * quantizeToF16(");
+/** Leaves out the last step of every product. */
+const wrongPlain = (code: string) => code.replaceAll("params.depth / 4u", "(params.depth / 4u - 1u)");
+
+/** Rounds rows where many are computed at once: integers stay as they are. */
+const wrongTile = (code: string) =>
+  code.includes("load_x(row1, s)")
+    ? code.replaceAll("load_x(row0, s)", "quantizeToF16(load_x(row0, s))")
+    : code;
+
+const lacksF16 = ({ facts }: Gpu) =>
+  facts.features.includes("shader-f16") ? null : "the device lacks shader-f16";
+
+gpuTest("a right driver keeps all of its forms", async () => {
+  const open = opener((code) => code), report = await testForms(open, [F16]);
+  assert.deepEqual(report, { plain: null, wrong: [] });
+  const gpu = await open();
+  assert.deepEqual(leaveOut(gpu, report).facts, gpu.facts);
+  gpu.device.destroy();
+});
+
+gpuTest("a form that the driver computes wrong is left out, and the others stay", async () => {
+  const open = opener(wrongF16), report = await testForms(open, [F16]);
+  assert.equal(report.plain, null);
+  assert.deepEqual(report.wrong.map(({ variant }) => variant), [F16]);
+  assert.match(report.wrong[0]!.reason, /^row \d+, column \d+ is -?\d+ instead of -?\d+$/);
+  const gpu = await open(), { features } = leaveOut(gpu, report).facts;
+  assert.deepEqual(features, gpu.facts.features.filter((feature) => feature !== "shader-f16"));
+  gpu.device.destroy();
+}, lacksF16);
+
+gpuTest("a form that the driver does not compile is left out", async () => {
+  const report = await testForms(opener((code) => code.replace("quantizeToF16", "quantiseToF16")), [F16]);
+  assert.equal(report.plain, null);
+  assert.match(report.wrong[0]!.reason, /^Cannot compile kernel matmul_nt_f32_f16_\w+ at operand_f16\.wgsl:/);
+}, lacksF16);
+
+gpuTest("a driver whose plain form is wrong is told as such", async () => {
+  const { plain, wrong } = await testForms(opener(wrongPlain), [F16]);
+  assert.match(plain!, /^row 0, column \d+ is -?\d+ instead of -?\d+$/);
+  assert.deepEqual(wrong, []);
+});
+
+gpuTest(
+  "a form whose tiles give a row other bits is wrong, although it multiplies integers right",
+  async () => {
+    const { plain } = await testForms(opener(wrongTile), []);
+    assert.match(plain!, /^row \d+, column \d+ is -?\d+\.\d+ instead of -?\d+\.\d+$/);
+  },
+);
+
+/** Provider of adapters whose devices are real but have another name: a GPU, unless the name says otherwise. */
+function named(
+  name: WebGpuProviderName,
+  description: string,
+  change = (code: string) => code,
+): WebGpuProvider {
+  const inner = wrongDriver(change);
+  return {
+    ...{ name, backend: () => "test" },
+    gpu: () => ({
+      async requestAdapter(options) {
+        const adapter = await inner.gpu()!.requestAdapter(options);
+        const info = { vendor: "", architecture: "", device: "", description };
+        return adapter && new Proxy(adapter, {
+          get: (target, key) => {
+            const value = Reflect.get(target, key, target);
+            return key === "info" ? info : typeof value === "function" ? value.bind(target) : value;
+          },
+        });
+      },
+    }),
+  };
+}
+
+/** The implementation that is chosen, with its reason. */
+async function chosen(request: DeviceRequest, dawn: WebGpuProvider | ServiceError): Promise<DeviceFacts> {
+  const { device, facts } = await openCheckedGpu(request, (name) => {
+    if (name === "deno") return DENO_PROVIDER;
+    if (dawn instanceof ServiceError) throw dawn;
+    return dawn;
+  });
+  device.destroy();
+  return facts;
+}
+
+gpuTest(
+  "auto takes Dawn for a GPU with right products only, and says why it takes Deno's",
+  async ({ facts }) => {
+    const auto: DeviceRequest = { device: "auto", webgpu: "auto" };
+    const why = async (request: DeviceRequest, dawn: WebGpuProvider | ServiceError) => {
+      const { webgpu, webgpu_reason } = await chosen(request, dawn);
+      return `${webgpu}: ${webgpu_reason}`;
+    };
+    assert.equal(
+      await why(auto, named("dawn", "A GPU")),
+      "dawn: it is installed, and its products are right",
+    );
+    assert.equal(
+      await why(auto, named("dawn", "SwiftShader")),
+      "deno: Dawn finds no GPU but the software adapter SwiftShader",
+    );
+    assert.equal(
+      await why({ ...auto, device: "software" }, named("dawn", "A GPU")),
+      "deno: Dawn is chosen for GPUs only",
+    );
+    const missing = new ServiceError("device_unavailable", "Cannot use Dawn: install it");
+    assert.equal(await why(auto, missing), "deno: Cannot use Dawn: install it");
+    assert.match(
+      await why(auto, named("dawn", "A GPU", wrongPlain)),
+      /^deno: Cannot use webgpu = "dawn" on A GPU: its products are wrong \(row 0, .*\); update its driver$/,
+    );
+    assert.equal(await why(REQUEST, missing), "deno: as configured");
+    await assert.rejects(chosen({ ...auto, webgpu: "dawn" }, missing), missing);
+    assert.equal(facts.webgpu, "deno");
+  },
+);
+
+dawnTest("Dawn's products are right, in the forms of its adapter", async () => {
+  const report = await testForms(() => openGpu({ device: "auto", webgpu: "dawn" }));
+  assert.deepEqual(report, { plain: null, wrong: [] });
+});

@@ -1,0 +1,51 @@
+/** Opens a device for work: chooses the WebGPU implementation of `auto`, and leaves out what a driver gets wrong. */
+
+import type { DeviceRequest } from "../../core/device.ts";
+import { ServiceError } from "../../core/errors.ts";
+import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
+import { type Gpu, openGpu } from "../device.ts";
+import { webGpuProvider } from "../webgpu/choose_provider.ts";
+import type { WebGpuProvider } from "../webgpu/provider.ts";
+import { leaveOut, testForms } from "./canary.ts";
+
+/** Finds the provider of a name. */
+export type Providers = (name: WebGpuProviderName) => WebGpuProvider;
+
+/**
+ * Opens the requested device. With `auto` it is Dawn's if its library is installed, its adapter is a GPU and its
+ * products are right, else Deno's; the facts tell which one and why. The forms of a GPU are tested first
+ * (`canary.ts`), those of a software adapter are not: its kernels are the ones that all tests run.
+ *
+ * @throws {ServiceError} `device_unavailable`, with the fix.
+ */
+export async function openCheckedGpu(
+  { device, webgpu }: DeviceRequest,
+  providers: Providers = webGpuProvider,
+): Promise<Gpu> {
+  const open = (name: WebGpuProviderName, reason: string) =>
+    openTested(() => openGpu({ device, webgpu: name }, providers(name), reason));
+  if (webgpu !== "auto") return await open(webgpu, "as configured");
+  if (device === "software") return await open("deno", "Dawn is chosen for GPUs only");
+  try {
+    const gpu = await open("dawn", "it is installed, and its products are right");
+    if (!gpu.facts.software) return gpu;
+    gpu.device.destroy();
+    return await open("deno", `Dawn finds no GPU but the software adapter ${gpu.facts.name}`);
+  } catch (error) {
+    if (!(error instanceof ServiceError && error.code === "device_unavailable")) throw error;
+    return await open("deno", error.message);
+  }
+}
+
+async function openTested(open: () => Promise<Gpu>): Promise<Gpu> {
+  const gpu = await open();
+  if (gpu.facts.software) return gpu;
+  const report = await testForms(open);
+  if (report.plain === null) return leaveOut(gpu, report);
+  gpu.device.destroy();
+  const { webgpu, name } = gpu.facts;
+  throw new ServiceError(
+    "device_unavailable",
+    `Cannot use webgpu = "${webgpu}" on ${name}: its products are wrong (${report.plain}); update its driver`,
+  );
+}

@@ -1,0 +1,54 @@
+/** Matrices that a workgroup computes without the help of its subgroups, so that every adapter runs matmul_matrices.wgsl. */
+
+import type { WgslPart } from "../kernel.ts";
+import { unroll, type UnrollConstants } from "../unroll.ts";
+import type { MatmulKind } from "./matmul_text.ts";
+
+/** As subgroup_matrices.wgsl: a lane has 256 / SIZE neighbouring sums of a matrix, and reads operands where they lie. */
+const TEXT = `
+alias half4 = vec4<f32>;
+alias Left = u32;
+struct Right { column: u32, chunk: u32 }
+struct Sums { v: array<f32, {256/SIZE}> }
+
+fn load_left(at: u32) -> Left { return at; }
+fn load_right(column: u32, chunk: u32) -> Right { return Right(column, chunk); }
+
+fn multiply(left: Left, right: Right, sums: Sums) -> Sums {
+  var out = sums;
+  let at = right_at(right.column, right.chunk);
+  for (var i = 0u; i < {256/SIZE}u; i++) {
+    let element = lane * {256/SIZE}u + i;
+    let row = element / 16u;
+    let column = element % 16u;
+    for (var k = 0u; k < 16u; k++) {
+      out.v[i] += tile_x[left + row * {X_STRIDE}u + k / 4u][k % 4u] * RIGHT;
+    }
+  }
+  return out;
+}
+
+fn load_sums(at: u32) -> Sums {
+  var out: Sums;
+  for (var i = 0u; i < {256/SIZE}u; i++) {
+    let element = lane * {256/SIZE}u + i;
+    out.v[i] = passing[at + element / 4u][element % 4u];
+  }
+  return out;
+}
+
+fn store_sums(at: u32, sums: Sums) {
+  for (var i = 0u; i < {256/SIZE}u; i++) {
+    let element = lane * {256/SIZE}u + i;
+    passing[at + element / 4u][element % 4u] = sums.v[i];
+  }
+}
+`;
+
+/** The emulation, in place of the matrices of a subgroup. */
+export function emulatedMatrices({ orientation }: MatmulKind, sizes: UnrollConstants): WgslPart {
+  const right = orientation === "nt"
+    ? "tile_w[at + column * {W_STRIDE}u + k / 4u][k % 4u]"
+    : "tile_w[at + k * {W_STRIDE}u + column / 4u][column % 4u]";
+  return { file: "emulated_matrices", text: unroll(TEXT.replace("RIGHT", right), sizes) };
+}

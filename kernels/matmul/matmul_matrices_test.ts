@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import type { GpuCard } from "../../core/device.ts";
+import { assumedGpu } from "../assumed_gpu.ts";
+import { SUBGROUP_MATRIX } from "../device.ts";
+import {
+  expectClose,
+  filled,
+  gpuTest,
+  limitedAllocator,
+  randomNormal,
+  randomWeight,
+  run,
+  uploadWeight,
+} from "../gpu_testing.ts";
+import type { Gpu } from "../device.ts";
+import { defineKernel, type Kernel } from "../kernel.ts";
+import type { Recorder } from "../recorder.ts";
+import { dawnTest } from "../webgpu/dawn_testing.ts";
+import { openDawn } from "../webgpu/dawn_provider.ts";
+import { PART_ROWS, weightParts } from "../weights/weight.ts";
+import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "../weights/table.ts";
+import { emulatedMatrices } from "./emulated_matrices_testing.ts";
+import { matmul } from "./matmul.ts";
+import { CASES, type MatmulCase } from "./matmul_cases.ts";
+import { chooseMatrices, type MatricesLayout, matricesParts } from "./matmul_matrices.ts";
+import { matmulReference } from "./matmul_reference.ts";
+import type { MatmulKind } from "./matmul_text.ts";
+
+/** A GPU whose subgroups multiply matrices. */
+function cardWith(...features: string[]): GpuCard {
+  const { facts, subgroup_size } = assumedGpu();
+  return { facts: { ...facts, features: ["subgroups", ...features] }, subgroup_size };
+}
+
+const CARD = cardWith("shader-f16", SUBGROUP_MATRIX);
+
+/** The layouts for few, more and many rows. */
+const LAYOUTS = [1, 33, 257].map((rows) => chooseMatrices(CARD, "f16", rows)!);
+
+/** Those that a software adapter compiles in seconds, and in place of the largest one another split and 16 steps. */
+const EMULATED: MatricesLayout[] = [
+  LAYOUTS[0]!,
+  LAYOUTS[1]!,
+  { ...LAYOUTS[1]!, block_columns: 32, across: 1, steps: 16 },
+];
+
+/** As in matmul_test.ts, and a device may flush an operand below 2^-14 to 0 when it rounds to f16. */
+const TOLERANCE = { relative: 1e-5, absolute: 4e-5 + 4 * 2 ** -14 };
+const EXACT = { relative: 0, absolute: 0 };
+
+Deno.test("the form depends on the device and the type of operands, and only its tile on the rows", () => {
+  assert.deepEqual(LAYOUTS.map(({ block_rows }) => block_rows), [16, 64, 128]);
+  assert.deepEqual([32, 256].map((rows) => chooseMatrices(CARD, "f16", rows)), [LAYOUTS[0], LAYOUTS[1]]);
+  for (const rows of [1, 33, 257]) {
+    assert.equal(chooseMatrices(CARD, "f32", rows), null);
+    assert.equal(chooseMatrices(cardWith("shader-f16"), "f16", rows), null);
+    assert.equal(chooseMatrices(cardWith(SUBGROUP_MATRIX), "f16", rows), null);
+    const software = { ...CARD, facts: { ...CARD.facts, software: true } };
+    assert.equal(chooseMatrices(software, "f16", rows), null);
+  }
+});
+
+dawnTest(
+  "Dawn's compiler accepts the matmul of subgroup matrices for every type of weights (not run: it has no adapter here)",
+  async () => {
+    const features = ["subgroups", "shader-f16", SUBGROUP_MATRIX] as GPUFeatureName[];
+    const device = await (await openDawn("null").requestAdapter())!.requestDevice({
+      requiredFeatures: features,
+    });
+    const errorOf = async (code: string) => {
+      device.pushErrorScope("validation");
+      const module = device.createShaderModule({ code });
+      device.createComputePipeline({ layout: "auto", compute: { module, entryPoint: "main" } });
+      return (await device.popErrorScope())?.message;
+    };
+    for (const orientation of ["nt", "nn"] as const) {
+      for (const weight of WEIGHT_TYPE_NAMES) {
+        for (const layout of LAYOUTS) {
+          const parts = matricesParts({ weight, orientation, compute: "f16" }, layout);
+          const code = parts.map(({ text }) => text).join("\n");
+          assert.equal(await errorOf(code), undefined, `${orientation} ${weight} ${layout.block_rows}`);
+          // The compiler looks at the matrices: others do not fit.
+          const other = code.replace(
+            "subgroup_matrix_right<f16, 16, 16>",
+            "subgroup_matrix_right<f16, 16, 8>",
+          );
+          assert.match(await errorOf(other) ?? "", /subgroupMatrixMultiplyAccumulate/);
+        }
+      }
+    }
+    device.destroy();
+  },
+);
+
+const emulated = new Map<string, Kernel>();
+
+/** A recorder that dispatches the kernel with emulated matrices. */
+function emulating(recorder: Recorder, kind: MatmulKind, layout: MatricesLayout): Recorder {
+  const key = JSON.stringify([kind, layout]);
+  return {
+    gpu: recorder.gpu,
+    empty: recorder.empty,
+    dispatch(kernel: Kernel, ...rest: [never, never, never]) {
+      const wgsl = matricesParts(kind, layout, emulatedMatrices);
+      if (!emulated.has(key)) emulated.set(key, defineKernel({ ...kernel, wgsl }) as Kernel);
+      recorder.dispatch(emulated.get(key)!, ...rest);
+    },
+  } as unknown as Recorder;
+}
+
+const rounded = (values: Float64Array) => Float64Array.from(Float16Array.from(values));
+
+interface Setting {
+  orientation: "nt" | "nn";
+  layout: MatricesLayout;
+  type?: WeightTypeName;
+  parts?: number;
+}
+
+async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting) {
+  const { rows, depth, columns, rank } = shape, { orientation, layout, type = "f16", parts = 1 } = setting;
+  const stride = rank + 8, scale = 0.5;
+  const weight_shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
+  const w = randomWeight(2, type, columns * depth),
+    limited = limitedAllocator(gpu, PART_ROWS * weight_shape[1]);
+  const x = randomNormal(1, rows * depth), u = randomNormal(4, rows * stride);
+  const matrix = randomNormal(5, Math.max(4, columns * rank)), residual = randomNormal(6, rows * columns);
+  const matrix_shape = orientation === "nt" ? [columns, rank] : [rank, columns];
+  const out = await run(gpu, {
+    x: [x, [rows, depth]],
+    u: [u, [rows, stride]],
+    matrix: [matrix, rank === 0 ? [matrix.length] : matrix_shape],
+    residual: [residual, [rows, columns]],
+    y: filled(NaN, rows, columns),
+  }, (recorder, t, allocator) => {
+    const weight = uploadWeight(parts === 1 ? allocator : limited, { type, shape: weight_shape }, w.bytes);
+    assert.equal(weightParts(weight).length, parts);
+    const lora = rank === 0 ? undefined : { u: t.u, column: 4, matrix: t.matrix, scale };
+    const kind = { weight: type, orientation, compute: "f16" } as const;
+    matmul(emulating(recorder, kind, layout), orientation, {
+      ...{ x: t.x, weight, y: t.y, lora },
+      residual: shape.residual ? t.residual : undefined,
+    }, { compute: "f16", layout });
+  });
+  limited.destroy();
+  const expected = matmulReference({
+    ...{ rows, depth, columns, orientation, x: rounded(x), w: rounded(w.values) },
+    ...(rank > 0 && {
+      lora: {
+        rank,
+        stride,
+        column: 4,
+        scale: 1,
+        u: rounded(u.map((v) => scale * v)),
+        matrix: rounded(matrix),
+      },
+    }),
+    ...(shape.residual && { residual }),
+  });
+  return { y: out.y, expected };
+}
+
+for (const shape of CASES) {
+  gpuTest(
+    `matmul with emulated subgroup matrices agrees with its f64 reference: ${shape.name}`,
+    async (gpu) => {
+      for (const orientation of ["nt", "nn"] as const) {
+        const all: Float64Array[] = [];
+        for (const layout of EMULATED) {
+          const { y, expected } = await runCase(gpu, shape, { orientation, layout });
+          expectClose(y, expected, TOLERANCE, `${orientation} ${JSON.stringify(layout)}`);
+          all.push(y);
+        }
+        for (const y of all) expectClose(y, all[0]!, EXACT, `${orientation}, the bits of every tile`);
+      }
+    },
+  );
+}
+
+gpuTest(
+  "matmul with emulated subgroup matrices goes on from part to part of a weight with the same bits",
+  async (gpu) => {
+    const long = 2 * PART_ROWS + 32, sizes = { rows: 33, rank: 8, residual: true, name: "" };
+    for (const orientation of ["nt", "nn"] as const) {
+      const shape = orientation === "nt"
+        ? { ...sizes, columns: long, depth: 64 }
+        : { ...sizes, columns: 64, depth: long };
+      const setting = { orientation, layout: LAYOUTS[1]!, type: "q8_0" } as const;
+      const whole = await runCase(gpu, shape, setting);
+      const split = await runCase(gpu, shape, { ...setting, parts: 3 });
+      expectClose(split.y, whole.y, EXACT, orientation);
+      expectClose(whole.y, whole.expected, TOLERANCE, `${orientation} and its reference`);
+    }
+  },
+);

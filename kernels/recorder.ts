@@ -129,6 +129,14 @@ export class Recorder {
     this.#params_bytes = 0;
   }
 
+  /** Submits what was recorded, and then a copy of a tensor's bytes to the beginning of another. */
+  copy(from: Tensor, to: Tensor): void {
+    const encoder = this.#encode([]), bytes = tensorBytes(from.shape, from.dtype);
+    encoder.copyBufferToBuffer(from.buffer, from.offset_bytes, to.buffer, to.offset_bytes, bytes);
+    this.gpu.device.queue.submit([encoder.finish()]);
+    this.counters.submits++;
+  }
+
   /** Submits what was recorded. */
   submit(): void {
     this.gpu.device.queue.submit([this.#encode([]).finish()]);

@@ -82,6 +82,8 @@ export interface AllocatorOptions {
 export class Allocator {
   /** By component, including scopes. */
   readonly bytes: Record<string, number> = {};
+  #total = 0;
+  #peak: { total: number; bytes: Readonly<Record<string, number>> } = { total: 0, bytes: {} };
   /** The largest tensor that the device binds. */
   readonly limit_bytes: number;
   readonly #parent: Allocator | null;
@@ -168,8 +170,15 @@ export class Allocator {
     if (this.#parent) this.#parent.#scopes.delete(this);
   }
 
+  /** The bytes by component when there were the most of them in all. */
+  get peak(): Readonly<Record<string, number>> {
+    return this.#peak.bytes;
+  }
+
   #count(component: string, size: number): void {
     this.bytes[component] = (this.bytes[component] ?? 0) + size;
+    this.#total += size;
+    if (this.#total > this.#peak.total) this.#peak = { total: this.#total, bytes: { ...this.bytes } };
     if (this.#parent) this.#parent.#count(component, size);
   }
 }

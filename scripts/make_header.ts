@@ -1,9 +1,9 @@
 /**
  * Writes the header of a model without tensor values, which is enough for `svc plan`: a `llama` of 8 billion parameters in
- * `Q4_K_M`, a `qwen2` of half a billion in `F16` or `Q4_K_M`, or one of one and a half billion in `F16`. The vocabulary
- * is the tiny agent's, padded with unused tokens.
+ * `Q4_K_M`, or a `qwen2` of half a billion or of one and a half billion in `F16` or `Q4_K_M`. The vocabulary is the tiny
+ * agent's, padded with unused tokens.
  *
- *   deno run -A scripts/make_header.ts 8b.gguf [8b|1.5b|0.5b|0.5b-q4_k_m]
+ *   deno run -A scripts/make_header.ts 8b.gguf [8b|1.5b|1.5b-q4_k_m|0.5b|0.5b-q4_k_m]
  */
 
 import { fixturePath } from "../tests/fixture.ts";
@@ -90,7 +90,7 @@ function typesInQ4KM({ layers, tied }: ModelShape): HeaderModel["typeOf"] {
 }
 
 /** The names on the command line. */
-export type HeaderName = "8b" | "0.5b" | "0.5b-q4_k_m" | "1.5b";
+export type HeaderName = "8b" | "0.5b" | "0.5b-q4_k_m" | "1.5b" | "1.5b-q4_k_m";
 
 const allF16: HeaderModel["typeOf"] = (_, shape) => shape.length === 1 ? "F32" : "F16";
 
@@ -98,6 +98,7 @@ const MODELS: Readonly<Record<HeaderName, HeaderModel>> = {
   "8b": { shape: SHAPE_8B, file_type: 15, typeOf: typesInQ4KM(SHAPE_8B) },
   "0.5b": { shape: SHAPE_05B, file_type: 1, typeOf: allF16 },
   "1.5b": { shape: SHAPE_15B, file_type: 1, typeOf: allF16 },
+  "1.5b-q4_k_m": { shape: SHAPE_15B, file_type: 15, typeOf: typesInQ4KM(SHAPE_15B) },
   "0.5b-q4_k_m": { shape: SHAPE_05B, file_type: 15, typeOf: typesInQ4KM(SHAPE_05B) },
 };
 

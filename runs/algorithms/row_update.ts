@@ -30,13 +30,13 @@ export async function learnRows(
   const result = await engine.call("train_step", request, signal);
   const train_seconds = (clock.monotonic_ms() - started) / 1000;
   refuseSkipped(result.skipped, update);
-  const { bytes } = await engine.call("counters", null);
+  const { peak_bytes } = await engine.call("counters", null);
   return {
     steps: [{ step: result.step, values: { ...stepMetrics({ result, ...request }), ...measure?.(result) } }],
     values: {
       "time/train_seconds": train_seconds,
       ...rate("tokens/trained_per_second", result.trained_tokens, train_seconds),
-      "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
+      "memory/device_bytes": Object.values(peak_bytes).reduce((sum, n) => sum + n, 0),
     },
     groups: [],
     attempts: 0,

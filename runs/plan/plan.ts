@@ -148,9 +148,10 @@ export function memoryMeasure(
     planMemory(file, loadRequest(config, definition.sequences(config), definition.training(config)), card);
 }
 
-/** The largest first. */
+/** The largest first, without those that have no bytes at the moment of the peak. */
 export function memoryPosts({ bytes }: Pick<MemoryPlan, "bytes">): MemoryPost[] {
-  return Object.entries(bytes).map(([post, bytes]) => ({ post, bytes })).sort((a, b) => b.bytes - a.bytes);
+  return Object.entries(bytes).filter(([, bytes]) => bytes > 0)
+    .map(([post, bytes]) => ({ post, bytes })).sort((a, b) => b.bytes - a.bytes);
 }
 
 function isPlanWarning(warning: RunWarning): warning is PlanWarning {

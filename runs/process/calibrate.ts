@@ -61,7 +61,7 @@ export async function startCalibration(
   });
 }
 
-/** Loads as a run does, measures an update, and counts the bytes on the device then. */
+/** Loads as a run does, measures an update, and counts the bytes on the device. */
 export async function calibrate(
   { config, definition, files, createAlgorithm }: Pick<
     PreparedRun,
@@ -78,6 +78,6 @@ export async function calibrate(
   signal.throwIfAborted();
   const algorithm = createAlgorithm(session, clock);
   const measured = await definition.measureUpdate(config, { engine, algorithm, vocabulary, clock, signal });
-  const { bytes } = await engine.call("counters", null);
+  const { peak_bytes: bytes } = await engine.call("counters", null);
   return { ...measured, bytes };
 }

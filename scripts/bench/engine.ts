@@ -57,12 +57,12 @@ function kvTokens({ decode_batches, decode_prompt, decode_tokens, prefills }: St
 export async function counted(
   client: EngineClient,
   body: () => Promise<void>,
-): Promise<Omit<EngineCounters, "bytes">> {
+): Promise<Omit<EngineCounters, "bytes" | "peak_bytes">> {
   const before = await client.call("counters", null);
   await body();
-  const { bytes: _, ...after } = await client.call("counters", null);
+  const { bytes: _, peak_bytes: __, ...after } = await client.call("counters", null);
   const difference = Object.entries(after).map((
     [name, value],
   ) => [name, value - before[name as keyof typeof after]]);
-  return Object.fromEntries(difference) as Omit<EngineCounters, "bytes">;
+  return Object.fromEntries(difference) as Omit<EngineCounters, "bytes" | "peak_bytes">;
 }

@@ -113,6 +113,7 @@ export async function samplingLaunches(
     ...{ max_sequences: sequences, max_prefill: MAX_PREFILL, slots: 2 * sequences, slot_pages },
     ...{ pages: sequences * slot_pages, kv: model.compute, block_steps: 1 },
   });
+  sampler.reserve(adapter.layout.padded_rank);
   const batcher = new Batcher(sampler, { max_context: MAX_CONTEXT }, { sampled: () => {}, failed: () => {} });
   for (let i = 0; i < sequences; i++) {
     const tokens = Array.from({ length: prompt }, (_, position) => (i + position) % vocabulary);

@@ -1,9 +1,9 @@
 /** Owns the GPU and answers the requests of the protocol. One job runs on the device at a time. */
 
 import { setImmediate } from "node:timers";
-import type { DeviceFacts, DeviceRequest } from "../../core/device.ts";
+import type { DeviceRequest } from "../../core/device.ts";
 import { DeviceLock } from "../../core/device_lock.ts";
-import { assert, type ErrorRecord, ServiceError } from "../../core/errors.ts";
+import { type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
@@ -17,6 +17,7 @@ import { Batcher, type SampledBlock } from "../sampler/batcher.ts";
 import type { Sequence } from "../sampler/sequence.ts";
 import { adapterCount, Adapters } from "./adapters.ts";
 import { createParts } from "./engine_parts.ts";
+import { modelFacts } from "./model_facts.ts";
 import { outOfMemory, refuseUnfit, withAdvice } from "./memory_advice.ts";
 import { planMemory } from "./plan_memory.ts";
 import type {
@@ -154,12 +155,13 @@ export class Engine {
     },
     score: ({ adapter, samples }, { signal }) =>
       this.#exclusively(async () => {
-        const { adapters, trainer } = this.#model(), policy = adapter === null ? null : adapters.get(adapter);
+        const { adapters, trainer } = this.#learner(),
+          policy = adapter === null ? null : adapters.get(adapter);
         return { logprobs: await trainer.score(policy, samples, signal) };
       }),
     divergence: ({ adapter, from, samples }, { signal }) =>
       this.#exclusively(async () => {
-        const { adapters, trainer } = this.#model();
+        const { adapters, trainer } = this.#learner();
         const [p, q] = [from, adapter].map((name) => name === null ? null : adapters.get(name));
         return { divergences: await trainer.divergence({ p: p!, q: q! }, samples, signal) };
       }),
@@ -167,7 +169,7 @@ export class Engine {
       this.#exclusively(() => {
         const policy = this.#model().adapters.get(adapter);
         this.#expectNoSequences(adapter);
-        return this.#model().trainer.step(policy, samples, { loss, optimizer, signal });
+        return this.#learner().trainer.step(policy, samples, { loss, optimizer, signal });
       }),
     counters: () => this.#counters(),
     shutdown: () => this.#exclusively(() => this.#shutdown()),
@@ -272,7 +274,7 @@ export class Engine {
           ...(request.demand && { most: adapterCount(request.demand) }),
         }),
         trainer,
-        batcher: new Batcher(sampler, { max_context, grammars }, {
+        batcher: new Batcher(sampler, { max_context, grammars, claimMemory: () => trainer.release() }, {
           sampled: (sequence, block) => this.#sampled(sequence, block),
           failed: (sequence, error) => this.#failed(sequence, error),
         }),
@@ -292,6 +294,13 @@ export class Engine {
   #model(): Loaded {
     if (!this.#loaded) throw new ServiceError("conflict", "Cannot do this before a model is loaded");
     return this.#loaded;
+  }
+
+  /** For a pass of the trainer, which uses the memory of the cache while no sequence does. */
+  #learner(): Loaded {
+    const loaded = this.#model();
+    loaded.batcher.releaseMemory();
+    return loaded;
   }
 
   #sequence(port: RpcPort, id: number): Sequence {
@@ -348,6 +357,7 @@ export class Engine {
       kv_pages_used: batcher.store.pages.used,
       kv_pages_total: batcher.store.pages.size,
       bytes: { ...allocator.bytes },
+      peak_bytes: allocator.peak,
     };
   }
 
@@ -370,23 +380,6 @@ export class Engine {
 /** The sizes to allocate at loading. The arrays of a step grow later, because few steps reach the largest size. */
 function loadSizes({ demand, ...sizes }: LoadRequest): EngineSizes {
   return { ...sizes, ...(demand && { demand: { ...demand, targets: 0 } }) };
-}
-
-function modelFacts(loaded: LoadedModel, device: DeviceFacts, kv: "f32" | "f16"): ModelFacts {
-  const { model: { shape, compute }, parameters, tensor_types } = loaded;
-  assert(shape.layers.length > 0, "a loaded model has layers");
-  return {
-    architecture: shape.architecture,
-    parameters,
-    layers: shape.layers.length,
-    width: shape.width,
-    vocabulary: shape.vocabulary,
-    context_length: shape.context_length,
-    tensor_types,
-    compute,
-    kv,
-    device,
-  };
 }
 
 let engine: Engine | null = null;

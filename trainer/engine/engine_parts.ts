@@ -4,7 +4,7 @@ import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { Trainer } from "../learning/trainer.ts";
-import { adapterLayout } from "../model/device_adapter.ts";
+import { adapterLayout, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
 import type { Model } from "../model/transformer.ts";
 import { Sampler } from "../sampler/sampler.ts";
 import type { EngineDemand, EngineSizes } from "../protocol/protocol.ts";
@@ -27,7 +27,10 @@ export interface EngineParts {
 }
 
 /**
- * Creates the trainer and the sampler. With a demand it also allocates all that calls of that size need.
+ * Creates the trainer and the sampler. They use the same memory in turn: the sampler's cache and the arrays of its steps
+ * while it samples, the arrays of a pass while it trains. All that a call of the sampler can need is allocated once and
+ * freed again, so that a device with too little memory shows it here. With a demand, so is what the trainer needs, and
+ * it stays.
  *
  * @throws {ServiceError} `out_of_memory` when the device cannot bind a buffer.
  */
@@ -45,13 +48,16 @@ export function createParts(allocator: Allocator, model: Model, sizes: EngineSiz
     kv,
     block_steps,
   });
-  if (sizes.demand) reserveParts({ trainer, sampler, kv }, model, sizes.demand);
+  sampler.reserve(
+    sizes.demand ? adapterLayout(model.shape, sizes.demand.lora).padded_rank : LEAST_PADDED_RANK,
+  );
+  sampler.release();
+  if (sizes.demand) reserveTrainer(trainer, model, sizes.demand);
   return { trainer, sampler, kv };
 }
 
 /** Allocates for calls up to this demand. */
-function reserveParts({ trainer, sampler }: EngineParts, { shape }: Model, demand: EngineDemand): void {
-  const { padded_rank } = adapterLayout(shape, demand.lora), { targets, divergence } = demand;
-  trainer.reserve({ padded_rank, targets, divergence });
-  sampler.reserve(padded_rank);
+export function reserveTrainer(trainer: Trainer, { shape }: Model, demand: EngineDemand): void {
+  const { lora, targets, divergence } = demand;
+  trainer.reserve({ padded_rank: adapterLayout(shape, lora).padded_rank, targets, divergence });
 }

@@ -145,6 +145,56 @@ gpuTest(
 testEngine("engine on the device", openEngine);
 
 gpuTest(
+  "the cache has the bytes of the tokens there are, and gives them to the trainer when no sequence needs them",
+  async () => {
+    const engine = await openEngine(),
+      { client } = engine,
+      lora = { rank: 4, alpha: 8, targets: ["q_proj" as const] };
+    const bytes = async () => {
+      const { kv = 0, activations = 0 } = (await client.call("counters", null)).bytes;
+      return { kv, activations };
+    };
+    // Keys and values of 4 layers with 2 heads of 64 numbers in f32, for pages of 32 tokens.
+    const page_bytes = 2 * 4 * 2 * 64 * 4 * 32;
+    const sample: TrainingSample = {
+      ...{ tokens: Uint32Array.from(someTokens(5, 41)), prefix_group: 0, prefix_length: 0, trajectory: 0 },
+      ...{ advantages: null, old_logprobs: null, reference_logprobs: null, weights: null },
+      loss_mask: new Uint8Array(41).fill(1, 1),
+    };
+    const score = () => client.call("score", { adapter: "policy", samples: [sample] });
+    const sampling = { temperature: 1, rng_key: [8, 8] as const };
+    try {
+      await client.call("adapter_open", { adapter: "policy", source: { type: "init", lora, seed: 1 } });
+      assert.deepEqual(await bytes(), { kv: 0, activations: 0 });
+      const alone = await open(engine, someTokens(3, 70));
+      const expected = await generate(engine, { sequence: alone, max_tokens: 12, sampling });
+      assert.deepEqual(await bytes(), { kv: 64 * page_bytes, activations: 0 });
+      const scored = await score();
+      assert.equal((await bytes()).kv, 64 * page_bytes, "a sequence has pages");
+      await close(engine, alone);
+      assert.deepEqual(await score(), scored);
+      const { kv, activations } = await bytes();
+      assert.deepEqual([kv, activations > 0], [0, true]);
+      const again = await open(engine, someTokens(3, 70));
+      assert.deepEqual(await generate(engine, { sequence: again, max_tokens: 12, sampling }), expected);
+      assert.deepEqual(await bytes(), { kv: 64 * page_bytes, activations: 0 });
+      // All of 16 · 512 tokens: more than ever needed at a time before.
+      const long = await Promise.all(Array.from({ length: 15 }, (_, i) => open(engine, someTokens(i, 500))));
+      await Promise.all(long.map((sequence) => generate(engine, { sequence, max_tokens: 2, sampling })));
+      assert.equal((await bytes()).kv, 256 * page_bytes);
+      const next = await generate(engine, { sequence: again, max_tokens: 4, sampling });
+      await close(engine, ...long, again);
+      await score();
+      const whole = await open(engine, someTokens(3, 70));
+      await generate(engine, { sequence: whole, max_tokens: 12, sampling });
+      assert.deepEqual(await generate(engine, { sequence: whole, max_tokens: 4, sampling }), next);
+    } finally {
+      await engine.close();
+    }
+  },
+);
+
+gpuTest(
   "sequences that begin alike share complete pages, run them once, and sample what they would alone",
   async () => {
     const engine = await openEngine(), { client } = engine;

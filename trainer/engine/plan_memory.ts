@@ -4,7 +4,7 @@ import type { GpuCard } from "../../core/device.ts";
 import { countingGpu } from "../../kernels/counting_gpu.ts";
 import { Allocator, type UnbindableTensor } from "../../kernels/tensor.ts";
 import type { GgufFile } from "../formats/gguf.ts";
-import { adapterLayout } from "../model/device_adapter.ts";
+import { adapterLayout, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
 import { createModel } from "../model/load_model.ts";
 import type { Model } from "../model/transformer.ts";
 import { adapterCount, Adapters } from "./adapters.ts";
@@ -13,7 +13,10 @@ import type { EngineSizes, LoraShape } from "../protocol/protocol.ts";
 
 /** The memory of a run. */
 export interface MemoryPlan {
-  /** Bytes on the device by component: the `bytes` of EngineCounters once all buffers are allocated. */
+  /**
+   * Bytes on the device by component when they are the most in all, while the sampler or the trainer has the memory that
+   * they use in turn: the `peak_bytes` of EngineCounters.
+   */
   bytes: Readonly<Record<string, number>>;
   /**
    * Bytes in the machine's memory by component, as far as they follow from the model and the run: the copies in
@@ -63,11 +66,17 @@ export function planMemory(file: GgufFile, sizes: EngineSizes, card: GpuCard): M
   return countedMemory(
     file,
     { sizes, card },
-    ({ adapters }) => {
+    ({ adapters, sampler, trainer, model }) => {
       const { demand } = sizes;
-      if (!demand) return 0;
-      const { lora, keeps_state: is_kept } = demand;
-      return adapters.reserve({ lora, count: adapterCount(demand), is_trained: true, is_kept });
+      let copied = 0;
+      if (demand) {
+        const { lora, keeps_state: is_kept } = demand;
+        copied = adapters.reserve({ lora, count: adapterCount(demand), is_trained: true, is_kept });
+      }
+      // The trainer's arrays are there; now the sampler takes its turn.
+      trainer.release();
+      sampler.reserve(demand ? adapterLayout(model.shape, demand.lora).padded_rank : LEAST_PADDED_RANK);
+      return copied;
     },
   );
 }
@@ -89,7 +98,7 @@ function countedMemory(
   const { model } = createModel(gpu, allocator, { file, options: sizes });
   const parts = createParts(allocator, model, sizes);
   const adapters = new Adapters(allocator, model, { base_model: "" });
-  const host_checkpoint = more({ ...parts, model, adapters }), { bytes } = allocator;
+  const host_checkpoint = more({ ...parts, model, adapters }), bytes = allocator.peak;
   const host = { ...(card.facts.software ? bytes : {}), ...(host_checkpoint > 0 && { host_checkpoint }) };
   return { bytes, host, unbindable, compute: model.compute, kv: parts.kv };
 }
@@ -110,7 +119,8 @@ export function planServedMemory(
   card: GpuCard,
 ): MemoryPlan {
   return countedMemory(file, { sizes, card }, (parts) => {
+    const copied = parts.adapters.reserve({ lora, count: adapters, is_trained: false });
     parts.sampler.reserve(adapterLayout(parts.model.shape, lora).padded_rank);
-    return parts.adapters.reserve({ lora, count: adapters, is_trained: false });
+    return copied;
   });
 }

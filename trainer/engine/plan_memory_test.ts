@@ -141,11 +141,15 @@ async function allocatedBytes(gpu: Gpu, path: string, given: Case): Promise<Reco
     const sequence = batcher.open({ id: 1, adapter: policy, parent: null, tokens: [1, 2, 3] });
     batcher.generate(sequence, { sequence: 1, max_tokens: 9, stop_tokens: [], sampling });
     while (await batcher.step());
+    // As many sequences as there is room for would need all pages.
+    for (const share of [2, 1]) await sampler.growPages(Math.ceil(sampler.options.pages / share));
+    await batcher.close(sequence);
+    batcher.releaseMemory();
     const loss = { type: "sft", normalizer: 1000 } as const;
     await trainer.step(policy, samples, { loss, optimizer: OPTIMIZER });
     if (divergence) await trainer.divergence({ p: adapters.get("other 0"), q: policy }, samples.slice(0, 1));
     await adapters.saveCheckpoint("policy", folder);
-    return { ...allocator.bytes };
+    return { ...allocator.peak };
   } finally {
     model.recorder.destroy();
     allocator.destroy();

@@ -376,7 +376,7 @@ export class ScriptedEngine {
       prefill_tokens: this.#sequences.prefill_tokens,
       kv_pages_used: this.#sequences.pages.used,
       kv_pages_total: this.#sequences.pages.total,
-      bytes: {},
+      ...{ bytes: {}, peak_bytes: {} },
     };
   }
 

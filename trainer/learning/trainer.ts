@@ -23,7 +23,7 @@ import type {
   TrainStepResult,
 } from "../protocol/protocol.ts";
 import { Activations } from "../model/activations.ts";
-import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { type DeviceAdapter, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
 import { type AttentionTensors, forward, type ForwardPass, type Model } from "../model/transformer.ts";
 import { backward, Gradients } from "../model/transformer_backward.ts";
 import { checkSamples, type SampleLimits } from "./check_samples.ts";
@@ -203,6 +203,13 @@ export class Trainer {
     return await adapter.training.gradient.read(this.model.recorder);
   }
 
+  /** Frees what a pass writes, for others to use. The next call allocates it. */
+  release(): void {
+    this.#arena_scope?.destroy();
+    this.#arena = this.#arena_scope = null;
+    this.model.recorder.forgetAll();
+  }
+
   free(): void {
     this.allocator.destroy();
     this.model.recorder.forgetAll();
@@ -345,14 +352,12 @@ export class Trainer {
   }
 
   #prepareFor(adapter: DeviceAdapter | null): Arena {
-    return this.#prepare(adapter?.layout.padded_rank ?? 4);
+    return this.#prepare(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
   }
 
   #prepare(padded_rank: number): Arena {
     if (this.#arena && this.#arena.padded_rank >= padded_rank) return this.#arena;
-    this.#arena_scope?.destroy();
-    this.model.recorder.forgetAll();
-    this.#arena = null;
+    this.release();
     const { model } = this, rows = this.#capacity;
     const allocator = this.#arena_scope = this.allocator.scope();
     const component = "activations", form = deviceForm(model.recorder.gpu);

@@ -40,9 +40,12 @@ export interface AdapterLayout {
   pairs: Partial<Record<LoraTarget, { a: FlatMatrix; b: FlatMatrix; column: number }>>[];
 }
 
+/** Ranks are padded to a multiple of this. Arrays of a pass without an adapter have this rank. */
+export const LEAST_PADDED_RANK = 4;
+
 /** Places the matrices of an adapter of this shape in a flat array. */
 export function adapterLayout(model: ModelShape, lora: LoraShape): AdapterLayout {
-  const padded_rank = roundUp(lora.rank, 4);
+  const padded_rank = roundUp(lora.rank, LEAST_PADDED_RANK);
   const layout: AdapterLayout = {
     ...{ lora, padded_rank, elements: 0, parameters: 0, cuts: [], lora_a: [], pairs: [] },
   };

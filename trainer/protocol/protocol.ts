@@ -246,6 +246,8 @@ export interface EngineCounters {
   kv_pages_total: number;
   /** Bytes on the device by component: weights, adapters, optimizer, kv, sampler, activations, loss, recorder, staging. */
   bytes: Record<string, number>;
+  /** The same when there were the most bytes in all since the model was loaded. */
+  peak_bytes: Record<string, number>;
 }
 
 /**

@@ -33,6 +33,20 @@ type BatcherCounters = Pick<
 
 type GenerateRequest = EngineMethods["sequence_generate"]["request"];
 
+export interface BatcherOptions {
+  max_context: number;
+  grammars?: Grammars;
+  /** Called before the device works for sequences: others free the memory that they share with the cache. */
+  claimMemory?: () => void;
+}
+
+/** A step: sequences that run given tokens, or else sequences that sample; and those that move to the queue's end. */
+interface Step {
+  prefill: Sequence[];
+  decode: Sequence[];
+  moved: Sequence[];
+}
+
 export class Batcher {
   readonly counters: BatcherCounters = {
     prefill_tokens: 0,
@@ -45,7 +59,7 @@ export class Batcher {
 
   constructor(
     readonly sampler: Sampler,
-    readonly options: { max_context: number; grammars?: Grammars },
+    readonly options: BatcherOptions,
     readonly listener: SequenceListener,
   ) {
     this.store = new SequenceStore(sampler.options);
@@ -120,7 +134,7 @@ export class Batcher {
     const remaining = Math.min(request.max_tokens, room);
     const { vocabulary } = this.sampler.model.shape, { grammars = null } = this.options;
     const mask = sampling.mask && createTokenMask(sampling.mask, { vocabulary, stop_tokens, grammars });
-    this.store.grow(sequence, sequence.tokens.length + remaining);
+    this.store.promise(sequence, sequence.tokens.length + remaining);
     sequence.generation = { remaining, block_tokens, stop_tokens, sampling, mask, is_cancelled: false };
   }
 
@@ -146,22 +160,48 @@ export class Batcher {
       }
       this.store.unblock(sequence);
     }
-    const prefill = this.#select(isPrefillReady);
-    const decode = prefill.length > 0 ? [] : this.#select(isDecodeReady);
-    if (prefill.length > 0) this.#prefill(prefill);
-    else if (decode.length > 0) {
-      const batch = decode.slice(0, this.sampler.options.max_sequences).sort(byPages);
-      await this.#decode(batch.filter((sequence) => this.#hasMask(sequence)));
+    const { sampler, store } = this;
+    let { prefill, decode, moved } = this.#next();
+    // Requests that arrive while the cache grows may change what is ready.
+    while (!sampler.holdsPages(store.pages.extent)) {
+      await sampler.growPages(store.pages.extent);
+      ({ prefill, decode, moved } = this.#next());
     }
+    for (const sequence of moved) {
+      store.sequences.delete(sequence);
+      store.sequences.add(sequence);
+    }
+    if (prefill.length > 0) this.#prefill(prefill);
+    else await this.#decode(decode.sort(byPages).filter((sequence) => this.#hasMask(sequence)));
     this.#settle();
     return prefill.length + decode.length > 0;
   }
 
-  /** Fails all generations, because the device is gone. */
+  /** The next step: sequences of one kind or none, with pages for it. */
+  #next(): Step {
+    const { block_steps, max_sequences } = this.sampler.options;
+    const given = this.#select(isPrefillReady), sampling = this.#select(isDecodeReady);
+    const { chosen, moved } = given.chosen.length > 0 ? given : sampling;
+    const prefill = given.chosen, decode = prefill.length > 0 ? [] : chosen.slice(0, max_sequences);
+    for (const sequence of decode) {
+      const { remaining } = sequence.generation!;
+      this.store.grow(sequence, sequence.tokens.length + Math.min(remaining, block_steps));
+    }
+    if (chosen.length > 0) this.options.claimMemory?.();
+    return { prefill, decode, moved };
+  }
+
+  /** Frees the memory of the cache for others, if no sequence has pages. */
+  releaseMemory(): void {
+    if (this.store.pages.used === 0) this.sampler.release();
+  }
+
+  /** Fails all generations, because the device is gone or has no more memory. */
   fail(error: unknown): void {
     for (const sequence of this.store.sequences) {
       if (!sequence.generation) continue;
       sequence.generation = null;
+      this.store.trimPages(sequence);
       this.listener.failed(sequence, errorRecord(error));
     }
     this.#settle();
@@ -178,19 +218,14 @@ export class Batcher {
     for (const resolve of waiters) resolve();
   }
 
-  /** The ready sequences of one adapter: that of the first in the queue, which moves to the end. */
-  #select(isReady: (sequence: Sequence) => boolean): Sequence[] {
+  /**
+   * The ready sequences of one adapter: that of the first in the queue. They move to the end if sequences of others are
+   * ready.
+   */
+  #select(isReady: (sequence: Sequence) => boolean): { chosen: Sequence[]; moved: Sequence[] } {
     const ready = [...this.store.sequences].filter(isReady);
-    if (ready.length === 0) return [];
-    const { adapter } = ready[0]!;
-    const chosen = ready.filter((sequence) => sequence.adapter === adapter);
-    if (chosen.length < ready.length) {
-      for (const sequence of chosen) {
-        this.store.sequences.delete(sequence);
-        this.store.sequences.add(sequence);
-      }
-    }
-    return chosen;
+    const chosen = ready.filter(({ adapter }) => adapter === ready[0]!.adapter);
+    return { chosen, moved: chosen.length < ready.length ? chosen : [] };
   }
 
   #prefill(sequences: readonly Sequence[]): void {

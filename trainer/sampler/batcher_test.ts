@@ -166,6 +166,28 @@ Deno.test("a closed parent's pages stay for children that wait for them", async 
   equal(batcher.store.pages.used, 0);
 });
 
+Deno.test("a generation takes pages as it goes, and those it may still need are kept for it", async () => {
+  const { batcher, heard, drain } = createBatcher({ pages: 8, block_steps: 4 }), { store } = batcher;
+  const first = open(batcher, some(0, 30));
+  generate(batcher, first, { max_tokens: 200 });
+  equal(store.pages.used, 1, "231 tokens need 8 pages");
+  throws(() => open(batcher, some(0, 1)), /Cannot hold 1 more pages .* 0 of 8 are free/);
+  await batcher.step();
+  await batcher.step();
+  equal(store.pages.used, 2, "a block has brought it to 34 tokens");
+  await drain();
+  deepEqual([heard(first).tokens.length, store.pages.used], [200, 8]);
+  await batcher.close(first);
+  const second = open(batcher, some(0, 30));
+  generate(batcher, second, { max_tokens: 200 });
+  const cancelled = batcher.cancel(second);
+  await drain();
+  await cancelled;
+  equal(store.pages.used, 1);
+  open(batcher, some(0, 7 * 32));
+  equal(store.pages.used, 8, "a cancelled generation needs no more");
+});
+
 Deno.test("invalid requests are refused and change nothing", async () => {
   const { batcher, drain } = createBatcher({ pages: 8, slots: 3 });
   const sequence = open(batcher, some(1, 40));

@@ -2,7 +2,7 @@ import { deepEqual, equal, throws } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { ReferencePool } from "./kv_pages.ts";
 
-Deno.test("the lowest free index is allocated first, and an index without holders is free", () => {
+Deno.test("an index that was held before is allocated first, and an index without holders is free", () => {
   const pool = new ReferencePool(3, "pages");
   deepEqual([pool.take(), pool.take(), pool.take()], [0, 1, 2]);
   deepEqual([pool.used, pool.available], [3, 0]);
@@ -13,6 +13,20 @@ Deno.test("the lowest free index is allocated first, and an index without holder
   pool.release(1);
   deepEqual([pool.used, pool.available], [2, 1]);
   equal(pool.take(), 1);
+});
+
+Deno.test("all held indices are below the extent, which starts again when none is held", () => {
+  const pool = new ReferencePool(4, "pages");
+  equal(pool.extent, 0);
+  pool.take();
+  pool.take();
+  pool.release(0);
+  deepEqual([pool.extent, pool.used], [2, 1]);
+  deepEqual([pool.take(), pool.extent], [0, 2]);
+  pool.release(0);
+  pool.release(1);
+  deepEqual([pool.extent, pool.used, pool.available], [0, 0, 4]);
+  deepEqual([pool.take(), pool.take(), pool.take(), pool.take(), pool.available], [0, 1, 2, 3, 0]);
 });
 
 Deno.test("the error of an empty pool names its items", () => {

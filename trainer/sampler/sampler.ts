@@ -3,19 +3,19 @@
  * rows without the host, and is read back once.
  */
 
-import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvCopyPage, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, NONE } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
-import { roundUp } from "../../kernels/shape.ts";
+import { ceilDiv, roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
 import { Activations } from "../model/activations.ts";
-import type { DeviceAdapter } from "../model/device_adapter.ts";
+import { type DeviceAdapter, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
 import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
 import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
 import { type DecodeRow, DecodeState } from "./decode_state.ts";
+import { KvCache } from "./kv_cache.ts";
 import type { PageCopy, Sequence } from "./sequence.ts";
 
 export interface SamplerOptions {
@@ -50,8 +50,7 @@ export interface SampledTokens {
 const ROW_STEP = 8;
 
 export class Sampler {
-  readonly #k_pages: Tensor[];
-  readonly #v_pages: Tensor[];
+  readonly #cache: KvCache;
   readonly #page_table: Tensor;
   /** `[2 · slots, C]`: the hidden states after each sequence's last token. */
   readonly #hidden: Tensor;
@@ -72,15 +71,12 @@ export class Sampler {
 
   constructor(outer: Allocator, readonly model: Model, readonly options: SamplerOptions) {
     const allocator = this.allocator = outer.scope();
-    const { shape } = model, { slots, slot_pages, pages, kv, block_steps } = options;
+    const { shape } = model, { slots, slot_pages, block_steps } = options;
     const batch = roundUp(options.max_sequences, ROW_STEP);
     const rows = this.#capacity = Math.max(batch, options.max_prefill);
-    const cache = [pages, shape.kv_heads, PAGE_TOKENS, shape.head_width];
     const create = (dims: readonly number[], dtype: DType = "f32") =>
       allocator.create("sampler", dims, dtype);
-    const layers = shape.layers;
-    this.#k_pages = layers.map(() => allocator.create("kv", cache, kv));
-    this.#v_pages = layers.map(() => allocator.create("kv", cache, kv));
+    this.#cache = new KvCache(allocator, model, options);
     this.#page_table = create([slots, slot_pages], "u32");
     this.#hidden = create([2 * slots, shape.width]);
     this.#state = new DecodeState(allocator, { batch, vocabulary: shape.vocabulary });
@@ -156,10 +152,30 @@ export class Sampler {
     return batch.map((_, row) => sampledTokens(bytes!, { row, rows, steps }));
   }
 
-  /** Allocates for adapters of this rank, and for reading a block. */
+  /** Allocates all that steps with adapters of this rank can need, the growth of the cache to its last page included. */
   reserve(padded_rank: number): void {
     this.#reserve(padded_rank);
     this.model.recorder.reserveReadback([this.#out]);
+    const { pages } = this.options;
+    this.#cache.reserve(ceilDiv(pages, 2));
+    this.#cache.reserve(pages);
+  }
+
+  /** Whether the cache has room for pages 0 to `count - 1`. */
+  holdsPages(count: number): boolean {
+    return count <= this.#cache.capacity;
+  }
+
+  /** Makes room for pages 0 to `count - 1`; see {@link KvCache.grow}. */
+  async growPages(count: number): Promise<void> {
+    await this.#cache.grow(count);
+  }
+
+  /** Frees the cache and the activations, for others to use. No sequence may have pages. The next step allocates them. */
+  release(): void {
+    this.#cache.free();
+    this.#activations?.allocator.destroy();
+    this.#activations = null;
   }
 
   free(): void {
@@ -175,11 +191,11 @@ export class Sampler {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
     const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
-      const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
+      const pages = this.#cache.layer(layer);
       kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
       attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules);
     };
-    const activations = this.#reserve(adapter?.layout.padded_rank ?? 4);
+    const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });
   }
 
@@ -213,8 +229,7 @@ export class Sampler {
       Uint32Array.from(copies.flatMap(({ from, to, tokens }) => [from, to, tokens])),
     );
     for (let layer = 0; layer < this.model.shape.layers.length; layer++) {
-      const pages = { k_pages: this.#k_pages[layer]!, v_pages: this.#v_pages[layer]! };
-      kvCopyPage(this.model.recorder, { copies: list, ...pages });
+      kvCopyPage(this.model.recorder, { copies: list, ...this.#cache.layer(layer) });
     }
   }
 }

@@ -27,18 +27,32 @@ export function nextToken(tokens: readonly number[], vocabulary: number): number
 export class FakeSampler {
   readonly calls: FakeCall[] = [];
   readonly model: { shape: { vocabulary: number } };
-  readonly #pages: (number | null)[][];
+  #pages: (number | null)[][] = [];
   readonly #states: (string | null)[];
 
   constructor(readonly options: SamplerOptions, vocabulary: number) {
     this.model = { shape: { vocabulary } };
-    this.#pages = Array.from({ length: options.pages }, () => new Array(PAGE_TOKENS).fill(null));
     this.#states = new Array(2 * options.slots).fill(null);
   }
 
   /** As the batcher's sampler. */
   asSampler(): Sampler {
     return this as unknown as Sampler;
+  }
+
+  holdsPages(count: number): boolean {
+    return count <= this.#pages.length;
+  }
+
+  /** Makes room for exactly these pages; there is none at first. */
+  growPages(count: number): Promise<void> {
+    ok(count <= this.options.pages);
+    while (this.#pages.length < count) this.#pages.push(new Array(PAGE_TOKENS).fill(null));
+    return Promise.resolve();
+  }
+
+  release(): void {
+    this.#pages = [];
   }
 
   prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {

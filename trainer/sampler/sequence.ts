@@ -38,6 +38,8 @@ export interface Sequence {
   has_pending_sample: boolean;
   /** In order; the page of token t is `pages[t / 32]`. */
   pages: number[];
+  /** Pages that its generation may still need: they are kept free for it. */
+  promised_pages: number;
   /** The page table on the device differs from `pages`. */
   is_dirty: boolean;
   copies: PageCopy[];

@@ -19,6 +19,8 @@ export class SequenceStore {
   /** In the order in which they are served. */
   readonly sequences = new Set<Sequence>();
   readonly pages: ReferencePool;
+  /** Free pages that are kept for running generations. */
+  #promised = 0;
   readonly #slots: ReferencePool;
   readonly #hidden: ReferencePool;
 
@@ -43,6 +45,7 @@ export class SequenceStore {
       processed: length,
       has_pending_sample: false,
       pages: (parent?.pages ?? []).slice(0, full_pages).map((page) => this.pages.share(page)),
+      promised_pages: 0,
       is_dirty: true,
       copies: [],
       hidden: null,
@@ -99,16 +102,34 @@ export class SequenceStore {
   grow(sequence: Sequence, length: number): void {
     const needed = Math.ceil(length / PAGE_TOKENS) - sequence.pages.length;
     if (needed <= 0) return;
-    this.#expectPages(sequence, needed);
+    const kept = Math.min(needed, sequence.promised_pages);
+    this.#expectPages(sequence, needed - kept);
+    sequence.promised_pages -= kept;
+    this.#promised -= kept;
     for (let i = 0; i < needed; i++) sequence.pages.push(this.pages.take());
     sequence.is_dirty = true;
   }
 
+  /** Keeps pages free that a sequence needs for `length` tokens, so that {@link grow} up to there cannot fail. */
+  promise(sequence: Sequence, length: number): void {
+    const needed = Math.ceil(length / PAGE_TOKENS) - sequence.pages.length;
+    if (needed <= 0) return;
+    this.#expectPages(sequence, needed);
+    sequence.promised_pages = needed;
+    this.#promised += needed;
+  }
+
+  #dropPromise(sequence: Sequence): void {
+    this.#promised -= sequence.promised_pages;
+    sequence.promised_pages = 0;
+  }
+
   #expectPages(sequence: Sequence, needed: number): void {
-    if (needed <= this.pages.available) return;
+    const free = this.pages.available - this.#promised;
+    if (needed <= free) return;
     throw new ServiceError(
       "out_of_memory",
-      `Cannot hold ${needed} more pages of ${PAGE_TOKENS} tokens for sequence ${sequence.id}: ${this.pages.available} of ` +
+      `Cannot hold ${needed} more pages of ${PAGE_TOKENS} tokens for sequence ${sequence.id}: ${free} of ` +
         `${this.pages.size} are free. Lower agent.concurrent_rollouts`,
       { pages: this.pages.size },
     );
@@ -128,7 +149,9 @@ export class SequenceStore {
     sequence.is_dirty = true;
   }
 
+  /** Releases the pages after the last token, and those promised to the sequence. */
   trimPages(sequence: Sequence): void {
+    this.#dropPromise(sequence);
     const kept = Math.ceil(sequence.tokens.length / PAGE_TOKENS);
     for (const page of sequence.pages.splice(kept)) this.pages.release(page);
     sequence.copies = sequence.copies.filter(({ from, to }) => {
@@ -149,6 +172,7 @@ export class SequenceStore {
     for (const { from } of sequence.copies) this.pages.release(from);
     for (const page of sequence.pages) this.pages.release(page);
     sequence.pages = [];
+    this.#dropPromise(sequence);
     this.dropHidden(sequence);
     this.#slots.release(sequence.slot);
   }

@@ -274,13 +274,13 @@ export class AgentGrpo implements Algorithm {
   }
 
   async #trainMetrics(learned: Learned, train_seconds: number): Promise<Metrics> {
-    const { bytes } = await this.#options.engine.call("counters", null);
+    const { peak_bytes } = await this.#options.engine.call("counters", null);
     return {
       ...learned.sampler,
       ...learned.bound,
       "time/train_seconds": train_seconds,
       ...rate("tokens/trained_per_second", learned.trained_tokens, train_seconds),
-      "memory/device_bytes": Object.values(bytes).reduce((sum, n) => sum + n, 0),
+      "memory/device_bytes": Object.values(peak_bytes).reduce((sum, n) => sum + n, 0),
     };
   }
 

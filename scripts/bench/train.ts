@@ -117,14 +117,15 @@ async function addLine(bench: EngineBench, timed: Timed, peaks: Peaks): Promise<
   });
 }
 
-/** Bytes on the device by component, after a step has made its buffers. */
+/** Bytes on the device by component when they were the most at once, after a step has made its buffers. */
 export async function benchBytes(bench: EngineBench): Promise<void> {
   const { client, report, sizes, shape } = bench;
   await step(bench, supervised(sizes, shape));
-  const { bytes } = await client.call("counters", null);
+  const { peak_bytes } = await client.call("counters", null);
   const { micro_batch_tokens, loss_chunk_rows, decode_batches } = sizes;
   const at = { micro_batch_tokens, loss_chunk_rows, max_sequences: Math.max(...decode_batches) };
-  for (const [component, value] of Object.entries(bytes)) {
+  for (const [component, value] of Object.entries(peak_bytes)) {
+    if (value === 0) continue;
     report.add({ bench: "bytes", name: component, value, unit: "bytes", ...at });
   }
 }

@@ -1,7 +1,8 @@
 /** GFLOP/s of the model's matrix products. */
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import { chooseLayout, matmul, type MatmulLayout } from "../../kernels/matmul/matmul.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import { chooseLayout, layoutName } from "../../kernels/matmul/matmul_layout.ts";
 import { tensorBytes } from "../../kernels/tensor.ts";
 import { type Weight, weightTensors } from "../../kernels/weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
@@ -121,14 +122,8 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
   report.add({
     ...{ bench: "matmul", name, value: round(gflops), unit: "GFLOP/s", microseconds: round(1e6 * seconds) },
     ...{ orientation, rows, columns, depth, weight: type, compute, weights: weights.length },
-    layout: layoutName(chooseLayout(gpu, rows)),
+    layout: layoutName(chooseLayout(gpu, { rows, columns, depth })),
     share_of_peak: round(gflops / peaks.gflops),
     share_of_bandwidth: round(gigabytes_per_s / peaks.gigabytes_per_s),
   });
-}
-
-function layoutName(layout: MatmulLayout): string {
-  if (layout.form === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
-  const { block_rows, block_columns, thread_rows, thread_columns } = layout;
-  return `tiles ${block_rows} x ${block_columns}, ${thread_rows} x ${thread_columns} of each thread`;
 }

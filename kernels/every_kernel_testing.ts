@@ -20,6 +20,8 @@ import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
 import { matmul } from "./matmul/matmul.ts";
+import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
+import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import type { Recorder } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
 import { rope } from "./rope/rope.ts";
@@ -29,6 +31,7 @@ import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
 import { softCap } from "./soft_cap/soft_cap.ts";
 import { sumOfSquares } from "./sum/sum.ts";
 import type { Allocator, DType, Tensor } from "./tensor.ts";
+import { deviceForm } from "./variant.ts";
 import { createWeight, type Weight } from "./weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "./weights/table.ts";
 
@@ -55,6 +58,7 @@ function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
 class KernelLister {
   readonly names = new Map<Kernel, string>();
   readonly empty = f32(16);
+  readonly scratch = f32(16);
   readonly #taken = new Set<string>();
   #use = "";
 
@@ -98,17 +102,28 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
   }
 }
 
+/** The layouts of a device's products. */
+function layoutsOf(gpu: KernelLister["gpu"], compute: "f32" | "f16"): MatmulLayout[] {
+  const matrices = [20, 100, 1000].map((rows) => chooseMatrices(gpu, compute, rows));
+  return matrices.some((layout) => layout === null) ? everyLayout(gpu) : matrices.map((layout) => layout!);
+}
+
 function listMatmul(list: KernelLister): void {
   for (const type of WEIGHT_TYPE_NAMES) {
     const table = weightOf(type, 64, 256);
     embedding(list.for("any table"), { ids: of("u32", 3), table, x: f32(3, 256) });
-    for (const rows of [1, 20, 100, 1000]) {
-      for (const compute of ["f32", "f16"] as const) {
-        const recorder = list.for(`${rows} rows`);
-        matmul(recorder, "nt", { x: f32(rows, 256), weight: table, y: f32(rows, 64) }, { compute });
-        matmul(recorder, "nn", { x: f32(rows, 64), weight: table, y: f32(rows, 256) }, { compute });
+    for (const compute of ["f32", "f16"] as const) {
+      for (const layout of layoutsOf(list.gpu, compute)) {
+        const recorder = list.for(layoutName(layout)), options = { compute, layout };
+        matmul(recorder, "nt", { x: f32(20, 256), weight: table, y: f32(20, 64) }, options);
+        matmul(recorder, "nn", { x: f32(20, 64), weight: table, y: f32(20, 256) }, options);
       }
     }
+  }
+  const long = weightOf("f32", 64, 512), split = { ...TILES.small, split: true };
+  if (deviceForm(list.gpu) === "tiles") {
+    const tensors = { x: f32(20, 512), weight: long, y: f32(20, 64) };
+    matmul(list.for("any product"), "nt", tensors, { compute: "f32", layout: split });
   }
   for (const rank of [4, 16, 64]) {
     const tensors = { p: f32(9, 64), q: f32(9, rank), out: f32(64, rank), partials: f32(64 * rank) };

@@ -19,6 +19,8 @@ export type Grid = readonly [number, number?, number?];
 
 /** Bytes for the parameters of one submit: 4,096 dispatches at the coarsest alignment. More go into another submit. */
 const PARAMS_BYTES = 1 << 20;
+/** Bytes of {@link Recorder.scratch}: what the gradients of 512 rows of logits need of models up to 8B. */
+export const SCRATCH_BYTES = 48 << 20;
 /** The most cached bind groups: each takes about 2 KB, and every number of rows makes its own. */
 const MAX_BIND_GROUPS = 8192;
 
@@ -71,6 +73,7 @@ export class Recorder {
   readonly #params: GPUBuffer;
   readonly #params_data: DataView<ArrayBuffer>;
   #params_bytes = 0;
+  #scratch: Tensor | null = null;
   #dispatches: Dispatch[] = [];
 
   /** @param allocator Counts the recorder's own buffers; absent: they are not counted. */
@@ -91,6 +94,19 @@ export class Recorder {
   /** A tensor of zeros for an operand that a parameter disables. */
   get empty(): Tensor {
     return { buffer: this.#empty, offset_bytes: 0, shape: [16], dtype: "f32" };
+  }
+
+  /**
+   * A tensor of {@link SCRATCH_BYTES} that a dispatch writes and those right after it read: the next operation overwrites
+   * it. It is allocated at first use.
+   */
+  get scratch(): Tensor {
+    return this.#scratch ??= this.#buffers.create("recorder", [SCRATCH_BYTES / 4]);
+  }
+
+  /** Allocates {@link scratch} at once. */
+  reserveScratch(): void {
+    void this.scratch;
   }
 
   /** Allocates for reading these tensors at once, so that {@link submitAndRead} of no more allocates nothing. */

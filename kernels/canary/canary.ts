@@ -27,7 +27,7 @@ export const VARIANTS: readonly Variant[] = [
 
 const ORIENTATIONS = ["nt", "nn"] as const;
 
-/** Numbers of rows that take the different tiles of a GPU. */
+/** Numbers of rows that take the different tiles of subgroups, and different numbers of other tiles. */
 const ROWS = [3, 40, 260] as const;
 
 /** No multiples of a tile, so that its edges are tested. */

@@ -1,21 +1,29 @@
 /** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
 
-import type { Gpu } from "../device.ts";
 import { defineKernel, type Kernel } from "../kernel.ts";
-import type { Recorder } from "../recorder.ts";
+import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
-import { deviceOptions } from "../variant.ts";
-import { expectWeight, type Weight, weightOperands, weightParts } from "../weights/weight.ts";
-import { WEIGHT_TYPES } from "../weights/table.ts";
-import { chooseMatrices, type MatricesLayout, matricesParts } from "./matmul_matrices.ts";
+import { unroll } from "../unroll.ts";
+import { wrappedGrid } from "../variant.ts";
 import {
-  groupColumns,
-  type LanesLayout,
-  type MatmulKind,
-  matmulParts,
-  type TilesLayout,
-} from "./matmul_text.ts";
+  expectWeight,
+  type Weight,
+  weightOperands,
+  type WeightPart,
+  weightParts,
+} from "../weights/weight.ts";
+import { WEIGHT_TYPES } from "../weights/table.ts";
+import chunksWgsl from "./matmul_chunks.wgsl" with { type: "text" };
+import {
+  chooseLayout,
+  chunkLength,
+  type MatmulLayout,
+  partialBytes,
+  type ProductSize,
+} from "./matmul_layout.ts";
+import { chooseMatrices, matricesParts } from "./matmul_matrices.ts";
+import { groupColumns, type MatmulKind, matmulParts, TILE_DEPTH } from "./matmul_text.ts";
 
 /**
  * The low-rank term: `scale · u[:, column … column + R] · mᵀ` (nt, m `[columns, R]`) or `· m` (nn, m `[R, columns]`).
@@ -50,13 +58,11 @@ export interface MatmulOptions {
   layout?: MatmulLayout;
 }
 
-export type MatmulLayout = LanesLayout | TilesLayout | MatricesLayout;
-
 const kernels = new Map<string, Kernel>();
 
-/** The kernel of a kind and a layout; made once. */
+/** The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it. */
 export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
-  const key = JSON.stringify([kind, layout]);
+  const key = JSON.stringify([kind, { ...layout, split: undefined }]);
   let kernel = kernels.get(key);
   if (!kernel) {
     const planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
@@ -77,6 +83,8 @@ export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
         y_stride: "u32",
         y_column: "u32",
         continued: "u32",
+        chunk_tiles: "u32",
+        walked: "u32",
       },
       inputs: [...planes, "x", "u", "lora", "residual"],
       outputs: ["y"],
@@ -86,30 +94,27 @@ export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
   return kernel;
 }
 
-/**
- * The layout of scalar sums for a device and a number of rows. All layouts of a device sum in one order, so the number of rows
- * changes no bit of a row's result.
- */
-export function chooseLayout(gpu: Gpu, rows: number): LanesLayout | TilesLayout {
-  const { form, lanes } = deviceOptions(gpu);
-  if (form === "lanes") {
-    if (lanes === 1) return { form, lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
-    return { form, lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
-  }
-  if (rows > 256) {
-    return { form, block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 };
-  }
-  if (rows > 32) {
-    return { form, block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 };
-  }
-  return { form, block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 };
-}
+/** Sums of chunks that a thread loads without waiting for one after the other. */
+export const CHUNKS_BATCH = 8;
+/** Threads of a workgroup that adds sums of chunks. */
+const CHUNKS_THREADS = 64;
+
+const chunksKernel = defineKernel({
+  name: "matmul_chunks",
+  wgsl: unroll(chunksWgsl, { BATCH: CHUNKS_BATCH }),
+  params: { count: "u32", chunks: "u32", addend: "u32" },
+  inputs: ["partials", "residual"],
+  outputs: ["y"],
+});
 
 /**
  * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
- * Every output sums along the depth in order, in f32. A split weight takes a dispatch for each of its parts and gives
- * the same bits as one that is not split. With `accumulate` in `nn` the last bits may differ: the first part is
- * added to y before the others.
+ * Every output sums along the depth in order, in f32: on a GPU in the chunks of {@link chunkLength}, whose sums are added
+ * in order. A small product gives each chunk workgroups of its own and adds their sums in a second dispatch.
+ *
+ * A weight in parts takes a dispatch for each of them and gives the same bits as one in a single part. In `nn` the last
+ * bits may differ where the depth has several chunks, because a part ends a chunk, and with `accumulate`, because the first
+ * part is added to y before the others.
  *
  * @throws {ShapeError} When shapes do not belong together, or the depth or the columns are no multiple of 4.
  *
@@ -154,46 +159,104 @@ export function matmul(
   expectMultiple(depth, 4, "depth");
   expectMultiple(columns, 4, "columns");
   if (residual) expectShape(residual, "residual", [rows, columns]);
-  const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0;
+  const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0, size = { rows, columns, depth };
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
-    chooseLayout(recorder.gpu, rows);
+    chooseLayout(recorder.gpu, size);
   const kernel = matmulKernel({ weight: weight.type, orientation, compute: options.compute }, layout);
-  const addend = residual ? Addend.RESIDUAL : options.accumulate ? Addend.Y : Addend.NONE;
-  const parts = weightParts(weight);
-  for (const [i, { first_row, part }] of parts.entries()) {
-    const is_first = i === 0, is_last = i === parts.length - 1, part_rows = part.shape[0];
-    // In nt a part has columns of y to itself. In nn it has a stretch of the depth, and sums go on from part to part.
-    const own = orientation === "nt"
-      ? { columns: part_rows, depth, rank, x_column: 0, y_column: first_row, continued: 0, addend }
-      : {
-        ...{ columns, depth: part_rows, rank: is_last ? rank : 0, x_column: first_row, y_column: 0 },
-        continued: is_first ? 0 : 1,
-        addend: (addend === Addend.RESIDUAL ? is_last : is_first) ? addend : Addend.NONE,
-      };
+  const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
+  const { parts, chunks } = cutProduct(orientation, { weight, layout, size });
+  const is_split = layout.form === "tiles" && layout.split && chunks > 1 &&
+    partialBytes(size, chunks) <= SCRATCH_BYTES;
+  for (const part of parts) {
+    const { shape } = part.weight, { is_last } = part;
     const matrix = !lora || parts.length === 1 || orientation === "nn"
       ? lora?.matrix
-      : view(lora.matrix, [part_rows, rank], first_row * rank);
+      : view(lora.matrix, [shape[0], rank], part.first_row * rank);
+    // In nt a part has columns of y to itself. In nn it has a stretch of the depth, and sums go on from part to part.
+    const own = orientation === "nt"
+      ? { columns: shape[0], depth, rank, x_column: 0, y_column: part.first_row, continued: 0, addend }
+      : {
+        ...{ columns, depth: shape[0], rank: is_last ? rank : 0, x_column: part.first_row },
+        y_column: is_split ? part.first_chunk * rows * columns : 0,
+        ...laterPart(part, { chunks, addend }),
+      };
     recorder.dispatch(
       kernel,
       {
-        ...{ rows, ...own, x_stride: depth, y_stride: columns },
+        ...{ rows, ...own, ...(is_split && { addend: 0 }), x_stride: depth, y_stride: columns },
         ...{ u_stride: lora?.u.shape[1] ?? 0, u_column: lora?.column ?? 0, lora_scale: lora?.scale ?? 0 },
+        ...{ chunk_tiles: chunkTiles(layout, size), walked: is_split ? 1 : part.chunks },
       },
       {
-        ...weightOperands(part),
+        ...weightOperands(part.weight),
         x,
         u: lora?.u ?? recorder.empty,
         lora: matrix ?? recorder.empty,
-        residual: residual ?? recorder.empty,
-        y,
+        residual: !is_split && residual ? residual : recorder.empty,
+        y: is_split ? recorder.scratch : y,
       },
-      grid(layout, rows, own.columns),
+      [...grid(layout, rows, own.columns), is_split ? part.chunks : 1],
     );
   }
+  if (!is_split) return;
+  const count = rows * columns, tensors = { residual: residual ?? recorder.empty, y };
+  recorder.dispatch(
+    chunksKernel,
+    { count, chunks, addend },
+    { partials: recorder.scratch, ...tensors },
+    wrappedGrid(ceilDiv(count, CHUNKS_THREADS)),
+  );
 }
 
-/** The array that is added to a product when it is stored. */
-const Addend = { NONE: 0, RESIDUAL: 1, Y: 2 } as const;
+/** What is added to a product when it is stored; both together too. */
+const Addend = { RESIDUAL: 1, Y: 2 } as const;
+
+/** A part of a weight, with the chunks of the depth that it has. */
+interface CutPart {
+  weight: WeightPart;
+  first_row: number;
+  is_first: boolean;
+  is_last: boolean;
+  first_chunk: number;
+  chunks: number;
+}
+
+/** Cuts the depth of a weight's parts into chunks. In nt all parts have all chunks, in nn they have them in turn. */
+function cutProduct(
+  orientation: MatmulKind["orientation"],
+  { weight, layout, size }: { weight: Weight; layout: MatmulLayout; size: ProductSize },
+): { parts: CutPart[]; chunks: number } {
+  const length = layout.form === "tiles" ? chunkLength(size) : size.depth;
+  const placed = weightParts(weight);
+  let first_chunk = 0;
+  const parts = placed.map(({ first_row, part }, i) => {
+    const chunks = ceilDiv(orientation === "nt" ? size.depth : part.shape[0], length);
+    const cut = { weight: part, first_row, is_first: i === 0, is_last: i === placed.length - 1, chunks };
+    const at = first_chunk;
+    if (orientation === "nn") first_chunk += chunks;
+    return { ...cut, first_chunk: at };
+  });
+  const is_whole = length >= size.depth;
+  return { parts, chunks: is_whole ? 1 : orientation === "nn" ? first_chunk : parts[0]!.chunks };
+}
+
+/** Tiles of a chunk; all of them where the depth is one chunk. */
+function chunkTiles(layout: MatmulLayout, size: ProductSize): number {
+  return layout.form === "tiles" ? chunkLength(size) / TILE_DEPTH : 0;
+}
+
+/**
+ * How a part of nn adds to the others: a later one goes on with the sums of the part before, or is added to y where the
+ * depth has several chunks.
+ */
+function laterPart(
+  { is_first, is_last }: CutPart,
+  { chunks, addend }: { chunks: number; addend: number },
+): { continued: number; addend: number } {
+  const own = (is_first ? addend & Addend.Y : 0) | (is_last ? addend & Addend.RESIDUAL : 0);
+  if (is_first || chunks === 1) return { continued: is_first ? 0 : 1, addend: own };
+  return { continued: 0, addend: own | Addend.Y };
+}
 
 function expectLora(
   lora: LoraTerm,

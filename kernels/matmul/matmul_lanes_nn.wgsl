@@ -65,7 +65,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   #for i ROWS
   #for l LANES
-  store(first_row + {i*LANES}u, first_column / 4u + {l}u, sum{i}_{l});
+  store(first_row + {i*LANES}u, first_column / 4u + {l}u, sum{i}_{l}, Output(0u, params.addend));
   #end
   #end
 }

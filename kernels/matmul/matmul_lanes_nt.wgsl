@@ -69,6 +69,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     first_row + {i*LANES}u,
     first_column / 4u + {j}u,
     vec4<f32>(sum{i}_{4*j}, sum{i}_{4*j+1}, sum{i}_{4*j+2}, sum{i}_{4*j+3}),
+    Output(0u, params.addend),
   );
   #end
   #end

@@ -106,7 +106,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   {
     let at = passing_at({v}u);
     let sum = passing[part * 64u + 4u * at.x + at.y];
-    store(first_row + part_row + {16*i}u + at.x, (first_column + part_column) / 4u + {4*j}u + at.y, sum);
+    store(first_row + part_row + {16*i}u + at.x, (first_column + part_column) / 4u + {4*j}u + at.y, sum, Output(0u, params.addend));
   }
   #end
   workgroupBarrier();

@@ -1,9 +1,10 @@
 // What all forms of the matmul share: operands, and how they are read and the product is stored.
 //
-//   y' = x' · W' + lora_scale · u' · lora' (+ residual' or y')    W' is Wᵀ in nt and W in nn, lora' likewise
+//   y' = x' · W' + lora_scale · u' · lora' (+ residual') (+ y')    W' is Wᵀ in nt and W in nn, lora' likewise
 //
-//   params    rows N, columns, depth, rank R, u_stride, u_column, lora_scale, addend: 0 none, 1 residual, 2 y itself;
-//             x_stride, x_column, y_stride, y_column; continued: 1 where sums start from y' instead of 0
+//   params    rows N, columns, depth, rank R, u_stride, u_column, lora_scale, addend: 1 residual, 2 y itself, or both;
+//             x_stride, x_column, y_stride, y_column; continued: 1 where sums start from y' instead of 0; chunk_tiles and
+//             walked: see matmul_tiles.wgsl
 //   weight    [columns, depth] in nt, [depth, columns] in nn   in, read by `load_weight`
 //   x         [N, x_stride] f32   in, x' is its columns from x_column on
 //   u         [N, u_stride] f32   in, u' is its columns from u_column on
@@ -18,6 +19,7 @@ struct Params {
   rank: u32, u_stride: u32, u_column: u32, lora_scale: f32,
   addend: u32,
   x_stride: u32, x_column: u32, y_stride: u32, y_column: u32, continued: u32,
+  chunk_tiles: u32, walked: u32,
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
@@ -44,10 +46,17 @@ fn output_index(row: u32, column4: u32) -> u32 {
 // The sum that an earlier part of the weight left. What lies outside of y' is never stored.
 fn load_sum(row: u32, column4: u32) -> vec4<f32> { return y[output_index(row, column4)]; }
 
-fn store(row: u32, column4: u32, sum: vec4<f32>) {
+const ADDEND_RESIDUAL = 1u;
+const ADDEND_Y = 2u;
+
+// What is added to a sum, and the vector of y from which its place counts.
+struct Output { first: u32, addend: u32 }
+
+fn store(row: u32, column4: u32, sum: vec4<f32>, out: Output) {
   if row >= params.rows || column4 >= params.columns / 4u { return; }
-  let at = output_index(row, column4);
-  if params.addend == 1u { y[at] = residual[at] + sum; }
-  else if params.addend == 2u { y[at] += sum; }
-  else { y[at] = sum; }
+  let at = output_index(row, column4) + out.first;
+  var value = sum;
+  if (out.addend & ADDEND_Y) != 0u { value = y[at] + value; }
+  if (out.addend & ADDEND_RESIDUAL) != 0u { value = residual[output_index(row, column4)] + value; }
+  y[at] = value;
 }

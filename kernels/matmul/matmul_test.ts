@@ -17,23 +17,21 @@ import {
 import { PART_ROWS, type Weight, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
-import { chooseLayout, matmul, matmulKernel, type MatmulLayout } from "./matmul.ts";
+import { matmul, matmulKernel } from "./matmul.ts";
 import { CASES, type MatmulCase } from "./matmul_cases.ts";
+import { chooseLayout, everyLayout, type MatmulLayout, TILES } from "./matmul_layout.ts";
 import { matmulReference } from "./matmul_reference.ts";
+import { EXACT, inputs, runCase, TOLERANCE, WALKING } from "./matmul_testing.ts";
 
-const TILES: MatmulLayout[] = [
-  { form: "tiles", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 },
-  { form: "tiles", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 },
-  { form: "tiles", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 },
-];
+const LARGE = WALKING[0]!, SMALL = { ...TILES.small, split: false };
 
 const SINGLE_LANE: MatmulLayout = { form: "lanes", lanes: 1, tile_rows: 8, tile_vectors: 4 };
 
 /** The forms that this device can run: its own, the one without broadcasts, and those of GPUs. */
 const layouts = (gpu: Gpu): MatmulLayout[] => [
-  ...(gpu.facts.software ? [chooseLayout(gpu, 1), chooseLayout(gpu, 1000)] : []),
+  ...(gpu.facts.software ? everyLayout(gpu) : []),
   SINGLE_LANE,
-  ...TILES,
+  ...WALKING,
 ];
 
 /**
@@ -42,67 +40,7 @@ const layouts = (gpu: Gpu): MatmulLayout[] => [
  */
 function types(layout: MatmulLayout): readonly WeightTypeName[] {
   if (layout.form === "lanes") return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
-  return layout.block_rows === 16 ? WEIGHT_TYPE_NAMES : ["f16"];
-}
-
-/** Sums of 256 products of unit normals: 16 deep in the standard deviation, 6e-8 of it lost per addition. */
-const TOLERANCE = { relative: 1e-5, absolute: 4e-5 };
-
-/** The same bits; the differences that assert prints of large arrays take it minutes to find. */
-const EXACT = { relative: 0, absolute: 0 };
-
-function inputs({ rows, depth, columns, rank }: MatmulCase) {
-  const stride = rank + 8;
-  return {
-    x: randomNormal(1, rows * depth),
-    lora: rank === 0 ? undefined : { rank, stride, column: 4, scale: 0.5 },
-    u: randomNormal(4, Math.max(1, rows * stride)),
-    matrix: randomNormal(5, Math.max(1, columns * rank)),
-    residual: randomNormal(6, rows * columns),
-  };
-}
-
-interface Setting {
-  type: WeightTypeName;
-  orientation: "nt" | "nn";
-  layout: MatmulLayout;
-  compute?: "f32" | "f16";
-  /** How many parts the weight is split into. */
-  parts?: number;
-}
-
-async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting, given = inputs(shape)) {
-  const { rows, depth, columns } = shape;
-  const { orientation, type, layout, compute = "f32", parts = 1 } = setting;
-  const weight_shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
-  const w = randomWeight(2, type, columns * depth);
-  const row_values = type === "f32" ? 4 * weight_shape[1] : weight_shape[1];
-  const limited = limitedAllocator(gpu, PART_ROWS * row_values), { lora } = given;
-  const matrix_shape = orientation === "nt" ? [columns, lora?.rank ?? 0] : [lora?.rank ?? 0, columns];
-  const out = await run(gpu, {
-    x: [given.x, [rows, depth]],
-    u: [given.u, lora ? [rows, lora.stride] : [given.u.length]],
-    matrix: [given.matrix, lora ? matrix_shape : [given.matrix.length]],
-    residual: [given.residual, [rows, columns]],
-    y: filled(NaN, rows, columns),
-  }, (recorder, t, allocator) => {
-    const owner = parts === 1 ? allocator : limited;
-    const weight = uploadWeight(owner, { type, shape: weight_shape }, w.bytes);
-    assert.equal(weightParts(weight).length, parts);
-    const term = lora && { u: t.u, column: lora.column, matrix: t.matrix, scale: lora.scale };
-    const residual = shape.residual ? t.residual : undefined;
-    matmul(recorder, orientation, { x: t.x, weight, y: t.y, lora: term, residual }, { compute, layout });
-  });
-  limited.destroy();
-  const expected = matmulReference({
-    ...shape,
-    orientation,
-    x: given.x,
-    w: w.values,
-    ...(lora ? { lora: { ...lora, u: given.u, matrix: given.matrix } } : {}),
-    ...(shape.residual ? { residual: given.residual } : { residual: new Float64Array(rows * columns) }),
-  });
-  return { y: out.y, expected };
+  return layout.block_rows === 16 ? WEIGHT_TYPE_NAMES : layout.block_columns === 16 ? ["f32"] : ["f16"];
 }
 
 for (const shape of CASES) {
@@ -137,13 +75,13 @@ for (const compute of ["f32", "f16"] as const) {
         // Large register tiles take seconds to compile; in f16 their text differs from the others' as in f32.
         const [first, ...others] = compute === "f32"
           ? [...layouts(gpu), { ...SINGLE_LANE, tile_rows: 1 }]
-          : layouts(gpu).filter((layout) => layout !== SINGLE_LANE && layout !== TILES[0]);
+          : layouts(gpu).filter((layout) => layout !== SINGLE_LANE && layout !== LARGE);
         const all = await runCase(gpu, shape, { ...setting, layout: first! });
         for (const layout of others) {
           const { y } = await runCase(gpu, shape, { ...setting, layout });
           expectClose(y, all.y, EXACT, `${orientation} ${JSON.stringify(layout)}`);
         }
-        const layout = chooseLayout(gpu, 1);
+        const layout = chooseLayout(gpu, { ...shape, rows: 1 });
         const alone = await runCase(gpu, { ...shape, rows: 1 }, { ...setting, layout }, last);
         expectClose(alone.y, all.y.subarray(at * shape.columns), EXACT, `${orientation}, one row`);
       }
@@ -165,10 +103,10 @@ gpuTest(
     for (const orientation of ["nt", "nn"] as const) {
       for (const type of WEIGHT_TYPE_NAMES) {
         const setting = { type, orientation };
-        const all = await runCase(gpu, shape, { ...setting, layout: chooseLayout(gpu, shape.rows) });
-        const tiles = await runCase(gpu, shape, { ...setting, layout: TILES[2]! });
+        const all = await runCase(gpu, shape, { ...setting, layout: chooseLayout(gpu, shape) });
+        const tiles = await runCase(gpu, shape, { ...setting, layout: SMALL });
         expectClose(tiles.y, all.y, EXACT, `${orientation} ${type}, in tiles`);
-        const alone = { ...setting, layout: chooseLayout(gpu, 1) };
+        const alone = { ...setting, layout: chooseLayout(gpu, { ...shape, rows: 1 }) };
         const { y } = await runCase(gpu, { ...shape, rows: 1 }, alone, first);
         expectClose(y, all.y.subarray(0, shape.columns), EXACT, `${orientation} ${type}, one row`);
       }
@@ -182,7 +120,7 @@ gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => 
   given.x.set([1e6, -1e6, 65_519, 65_520]); // What is beyond the largest f16 becomes that, not infinite.
   const clamped = given.x.map((v) => Math.max(-65_504, Math.min(65_504, v)));
   const rounded = { ...given, x: Float64Array.from(Float16Array.from(clamped)) };
-  for (const layout of [layouts(gpu)[0]!, TILES[2]!]) {
+  for (const layout of [layouts(gpu)[0]!, SMALL]) {
     const setting = { type: "f16", orientation: "nt", layout } as const;
     const { y } = await runCase(gpu, shape, { ...setting, compute: "f16" }, given);
     const exact = await runCase(gpu, shape, setting, rounded);
@@ -198,8 +136,8 @@ gpuTest(
       const shape = orientation === "nt"
         ? { ...sizes, columns: long, depth: 64 }
         : { ...sizes, columns: 64, depth: long };
-      for (const layout of [chooseLayout(gpu, 1000), chooseLayout(gpu, 1), TILES[2]!]) {
-        const type = layout === TILES[2] ? "f32" as const : "q8_0" as const;
+      for (const layout of [...everyLayout(gpu), SMALL]) {
+        const type = layout === SMALL ? "f32" as const : "q8_0" as const;
         const setting = { type, orientation, layout }, name = `${orientation} ${JSON.stringify(layout)}`;
         const whole = await runCase(gpu, shape, setting);
         const split = await runCase(gpu, shape, { ...setting, parts: 3 });
@@ -270,7 +208,7 @@ Deno.test("the generated matmul multiplies each of its outputs once per step", (
     tile_rows: 4,
     tile_vectors: 4,
   });
-  const tiles = matmulKernel({ weight: "f16", orientation: "nn", compute: "f32" }, TILES[0]!);
+  const tiles = matmulKernel({ weight: "f16", orientation: "nn", compute: "f32" }, LARGE);
   // One loop of 4 rows × 32 columns × 4 steps; and of 8 × 8 / 4 vectors × 16 steps.
   assert.equal(kernelText(lanes).split("fma(").length - 1, 4 * 32 * 4);
   assert.equal(kernelText(tiles).split("fma(").length - 1, 16 * 16);

@@ -43,6 +43,9 @@ export interface TilesLayout {
   thread_columns: number;
 }
 
+/** Steps of the depth in a tile of a GPU's form. */
+export const TILE_DEPTH = 16;
+
 /** Columns of all tiles of a workgroup. */
 export function groupColumns(layout: LanesLayout): number {
   return lanesThreads(layout.lanes) * layout.tile_vectors;

@@ -5,9 +5,12 @@
 //
 //   y[n, c] = Σ_d x[n, d] · W'[d, c] + lora_scale · Σ_r u'[n, r] · lora'[r, c]        W' is Wᵀ in nt and W in nn
 //
-// Every output sums along the depth in order, whatever the tile: its choice changes no bit. Operands are those of
-// matmul_operands.wgsl, which is linked, as are w_places, w_stride and store_w of the orientation.
-// Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) workgroups; a template for unroll.ts.
+// The depth is cut into chunks of chunk_tiles tiles of 16 steps. Each chunk is summed in order from zero, the last one with
+// the low-rank term as its tail, and the chunks are added in order, whatever the tile: its choice changes no bit. A
+// workgroup walks `walked` chunks and adds each to y. Where it walks one of several, the workgroups of chunk z store its
+// sums at z · N · y_stride of y, which is then the input of matmul_chunks.wgsl.
+// Operands are those of matmul_operands.wgsl, which is linked, as are w_places, w_stride and store_w of the orientation.
+// Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) × chunks / walked workgroups; a template for unroll.ts.
 
 // Nested arrays: the step is a constant, so naga clamps one index for all 16 of them.
 var<workgroup> tile_x: array<array<vec4<f32>, {BLOCK_ROWS/4}>, 16>;
@@ -72,19 +75,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   // A thread's columns are every ACROSS-th vector, so that neighbours read neighbours.
   let row4 = thread / {ACROSS}u * {THREAD_ROWS4}u;
   let column4 = thread % {ACROSS}u;
-  #for i THREAD_ROWS
-  #for j THREAD_COLUMNS4
-  var sum{i}_{j} = vec4<f32>();
-  #end
-  #end
-  if params.continued == 1u {
-    #for i THREAD_ROWS
-    #for j THREAD_COLUMNS4
-    sum{i}_{j} = load_sum(first_row + 4u * row4 + {i}u, first_column / 4u + column4 + {j*ACROSS}u);
-    #end
-    #end
-  }
-  // The low-rank term is the loop's tail: other operands, the same products.
   let steps = params.depth / 4u;
   let lora_steps = params.rank / 4u;
   let tiles = (steps + 3u) / 4u;
@@ -94,34 +84,56 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let first{p} = places(id{p}, first_row, first_column, false);
   let lora_first{p} = places(id{p}, first_row, first_column, true);
   #end
-  for (var t = 0u; t < all_tiles; t++) {
-    let is_lora = t >= tiles;
-    let d = 4u * select(t, t - tiles, is_lora);
-    #for p PASSES
-    let block{p} = load_block(id{p}, select(first{p}, lora_first{p}, is_lora), d, select(steps, lora_steps, is_lora), is_lora);
-    if id{p} < {BLOCK_COLUMNS}u { store_w(id{p}, block{p}); }
-    else if id{p} < {BLOCKS}u { store_x(id{p}, block{p}); }
-    #end
-    workgroupBarrier();
-    // Each of the 16 steps reads THREAD_ROWS + THREAD_COLUMNS numbers for their product.
-    #for k 16
-    #for i THREAD_ROWS4
-    let x{k}_{i} = tile_x[{k}][row4 + {i}u];
-    #end
-    #for j THREAD_COLUMNS4
-    let w{k}_{j} = tile_w[{k}][column4 + {j*ACROSS}u];
-    #end
+  let first_chunk = group.z * params.walked;
+  for (var chunk = first_chunk; chunk < first_chunk + params.walked; chunk++) {
     #for i THREAD_ROWS
     #for j THREAD_COLUMNS4
-    sum{i}_{j} = fma(vec4<f32>(x{k}_{i/4}[{i%4}]), w{k}_{j}, sum{i}_{j});
+    var sum{i}_{j} = vec4<f32>();
     #end
     #end
+    if params.continued == 1u {
+      #for i THREAD_ROWS
+      #for j THREAD_COLUMNS4
+      sum{i}_{j} = load_sum(first_row + 4u * row4 + {i}u, first_column / 4u + column4 + {j*ACROSS}u);
+      #end
+      #end
+    }
+    // The low-rank term is the tail of the last chunk: other operands, the same products.
+    let next = (chunk + 1u) * params.chunk_tiles;
+    let is_last = next >= tiles;
+    for (var t = chunk * params.chunk_tiles; t < select(next, all_tiles, is_last); t++) {
+      let is_lora = t >= tiles;
+      let d = 4u * select(t, t - tiles, is_lora);
+      #for p PASSES
+      let block{p} = load_block(id{p}, select(first{p}, lora_first{p}, is_lora), d, select(steps, lora_steps, is_lora), is_lora);
+      if id{p} < {BLOCK_COLUMNS}u { store_w(id{p}, block{p}); }
+      else if id{p} < {BLOCKS}u { store_x(id{p}, block{p}); }
+      #end
+      workgroupBarrier();
+      // Each of the 16 steps reads THREAD_ROWS + THREAD_COLUMNS numbers for their product.
+      #for k 16
+      #for i THREAD_ROWS4
+      let x{k}_{i} = tile_x[{k}][row4 + {i}u];
+      #end
+      #for j THREAD_COLUMNS4
+      let w{k}_{j} = tile_w[{k}][column4 + {j*ACROSS}u];
+      #end
+      #for i THREAD_ROWS
+      #for j THREAD_COLUMNS4
+      sum{i}_{j} = fma(vec4<f32>(x{k}_{i/4}[{i%4}]), w{k}_{j}, sum{i}_{j});
+      #end
+      #end
+      #end
+      workgroupBarrier();
+    }
+    // A later chunk is added to what y holds, and the residual comes last.
+    let adds_y = select(params.addend & ADDEND_Y, ADDEND_Y, chunk > first_chunk);
+    let adds_residual = select(0u, params.addend & ADDEND_RESIDUAL, is_last);
+    let out = Output(group.z * params.rows * params.y_stride / 4u, adds_y | adds_residual);
+    #for i THREAD_ROWS
+    #for j THREAD_COLUMNS4
+    store(first_row + 4u * row4 + {i}u, first_column / 4u + column4 + {j*ACROSS}u, sum{i}_{j}, out);
     #end
-    workgroupBarrier();
+    #end
   }
-  #for i THREAD_ROWS
-  #for j THREAD_COLUMNS4
-  store(first_row + 4u * row4 + {i}u, first_column / 4u + column4 + {j*ACROSS}u, sum{i}_{j});
-  #end
-  #end
 }

@@ -1,7 +1,8 @@
 /** GFLOP/s of the model's matrix products. */
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
-import { chooseLayout, matmul, type MatmulLayout } from "../../kernels/matmul/matmul.ts";
+import { matmul } from "../../kernels/matmul/matmul.ts";
+import { chooseLayout, layoutName } from "../../kernels/matmul/matmul_layout.ts";
 import { chooseMatrices } from "../../kernels/matmul/matmul_matrices.ts";
 import { tensorBytes } from "../../kernels/tensor.ts";
 import { type Weight, weightTensors } from "../../kernels/weights/weight.ts";
@@ -122,17 +123,10 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
   report.add({
     ...{ bench: "matmul", name, value: round(gflops), unit: "GFLOP/s", microseconds: round(1e6 * seconds) },
     ...{ orientation, rows, columns, depth, weight: type, compute, weights: weights.length },
-    layout: layoutName(chooseMatrices(gpu, compute, rows) ?? chooseLayout(gpu, rows)),
+    layout: layoutName(
+      chooseMatrices(gpu, compute, rows) ?? chooseLayout(gpu, { rows, columns, depth }),
+    ),
     share_of_peak: round(gflops / peaks.gflops),
     share_of_bandwidth: round(gigabytes_per_s / peaks.gigabytes_per_s),
   });
-}
-
-function layoutName(layout: MatmulLayout): string {
-  if (layout.form === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
-  if (layout.form === "matrices") {
-    return `matrices ${layout.block_rows} x ${layout.block_columns}, ${layout.across} subgroups across`;
-  }
-  const { block_rows, block_columns, thread_rows, thread_columns } = layout;
-  return `tiles ${block_rows} x ${block_columns}, ${thread_rows} x ${thread_columns} of each thread`;
 }

@@ -4,10 +4,10 @@
  */
 
 import { kernelText } from "../../kernels/kernel.ts";
-import { chooseLayout } from "../../kernels/matmul/matmul.ts";
+import { CHUNKS_BATCH } from "../../kernels/matmul/matmul.ts";
+import { TILE_DEPTH } from "../../kernels/matmul/matmul_text.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import { bytesOf, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
-import type { Gpu } from "../../kernels/device.ts";
 import type { StoredStatistics } from "./ceilings.ts";
 import { multiplyAdds } from "./grids.ts";
 import { type Launch, workgroups } from "./launches.ts";
@@ -130,14 +130,16 @@ export function tiledSeconds(gpu: GpuModel, { groups, threads, rounds, vgprs, ti
 
 const bytes = (tensor: Tensor) => tensorBytes(tensor.shape, tensor.dtype);
 
+/**
+ * A product in tiles. Each chunk of the depth that a workgroup adds to y, or stores for `matmul_chunks`, is one more round
+ * of waiting for memory; y is then written, and read where it is added to.
+ */
 function matmulSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics): number {
-  const { params, kernel, operands } = launch, threads = threadsOf(kernelText(kernel));
-  const layout = chooseLayout(TILES_GPU, params.rows!);
-  if (!statistics.tile || layout.form !== "tiles") {
-    throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
-  }
-  const step = statistics.tile.fmas / (layout.thread_rows * layout.thread_columns);
-  const rounds = ceilDiv(ceilDiv(params.depth!, step), launch.grid[2]) + ceilDiv(params.rank!, step);
+  const { params, kernel, operands, grid } = launch, threads = threadsOf(kernelText(kernel));
+  if (!statistics.tile) throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
+  const { rows = 0, columns = 0, depth = 0, rank = 0, chunk_tiles = 0, walked = 1 } = params;
+  const all_tiles = ceilDiv(depth, TILE_DEPTH), chunks = grid[2] * walked;
+  const rounds = Math.min(all_tiles, chunk_tiles * walked) + ceilDiv(rank, TILE_DEPTH) / grid[2];
   const work = {
     groups: workgroups(launch),
     threads,
@@ -145,12 +147,20 @@ function matmulSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatisti
     vgprs: statistics.vgprs,
     tile: statistics.tile,
   };
+  const ends = (walked - 1) * ALONE_WAIT / gpu.clock_hz;
   const weight = bytes(operands.values!) + (operands.scales ? bytes(operands.scales) : 0);
-  return Math.max(tiledSeconds(gpu, work), weight / (WEIGHT_SHARE * gpu.bytes_per_second));
+  const sums = 4 * rows * columns * (grid[2] > 1 ? chunks : 2 * (chunks - 1));
+  return Math.max(tiledSeconds(gpu, work) + ends, (weight + sums) / (WEIGHT_SHARE * gpu.bytes_per_second));
 }
 
-/** `chooseLayout` looks at the form of a device only. */
-const TILES_GPU = { facts: { software: false }, subgroup_size: 32 } as unknown as Gpu;
+/** The second dispatch of a split product: it streams, and waits for each batch of chunks. */
+function chunksSeconds(gpu: GpuModel, launch: Launch): number {
+  const { count, chunks, addend } = launch.params;
+  const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(launch.kernel)));
+  const waits = (1 + ceilDiv(chunks! - 1, CHUNKS_BATCH)) * ALONE_WAIT / gpu.clock_hz;
+  const moved = 4 * count! * (chunks! + 1 + (addend === 0 ? 0 : 1));
+  return waits + moved / (STREAM_SHARE * fill * gpu.bytes_per_second);
+}
 
 /** Products of a head's width for each pair of a query and a key, by pass. */
 const PAIR_PRODUCTS: Readonly<Record<string, number>> = {
@@ -194,6 +204,7 @@ export function streamedBytes({ kernel, operands }: Pick<Launch, "kernel" | "ope
 /** Seconds of one dispatch, without the gap before it. */
 export function launchSeconds(gpu: GpuModel, launch: Launch, facts: LaunchFacts): number {
   const { kernel } = launch, { statistics } = facts;
+  if (kernel.name === "matmul_chunks") return chunksSeconds(gpu, launch);
   if (kernel.name.startsWith("matmul_") && statistics) return matmulSeconds(gpu, launch, statistics);
   if (/^attention_(?!delta)/.test(kernel.name)) return attentionSeconds(gpu, launch, facts);
   const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(kernel)));
@@ -211,6 +222,7 @@ export interface StepEstimate {
 
 /** The kind of work that a dispatch belongs to. */
 function kindOf({ kernel: { name }, params }: Launch): string {
+  if (name === "matmul_chunks") return "sums of chunks";
   if (/^matmul_n[tn]_f32_/.test(name) || name.startsWith("lora_gradient")) return "LoRA products";
   if (name.startsWith("matmul_")) {
     const size = Math.max(params.columns!, params.depth!);

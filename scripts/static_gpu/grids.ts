@@ -38,19 +38,19 @@ export interface StepGrids {
 
 /** Whether a dispatch multiplies matrices. */
 export function isProduct({ name }: Pick<Kernel, "name">): boolean {
-  return /^(matmul_|lora_gradient_tiles|attention_(?!delta))/.test(name);
+  return /^(matmul_n|lora_gradient_tiles|attention_(?!delta))/.test(name);
 }
 
 /** The multiply-adds of a product with a matrix; 0 for other kernels, whose work does not follow from their shapes. */
 export function multiplyAdds({ kernel, params, operands }: Launch): number {
   const { rows = 0, columns = 0, depth = 0, rank = 0 } = params;
-  if (kernel.name.startsWith("matmul_")) return rows * columns * (depth + rank);
+  if (kernel.name.startsWith("matmul_n")) return rows * columns * (depth + rank);
   return kernel.name === "lora_gradient_tiles" ? elementCount(operands.p!.shape) * rank : 0;
 }
 
 function shapeOf({ kernel, params, operands }: Launch): string {
   const { rows, columns, depth, rank, heads } = params;
-  if (kernel.name.startsWith("matmul_")) {
+  if (kernel.name.startsWith("matmul_n")) {
     return `${rows} × ${columns}, depth ${depth}${rank! > 0 ? ` + ${rank}` : ""}`;
   }
   return heads ? `${rows} rows, ${heads} heads` : `${operands.p!.shape[1]} × ${rank}, depth ${rows}`;

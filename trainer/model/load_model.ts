@@ -5,6 +5,7 @@ import type { Gpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ropeTable, ropeTableShape } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
+import { deviceForm } from "../../kernels/variant.ts";
 import { countParameters, type GgufFile } from "../formats/gguf.ts";
 import { modelName } from "../formats/model_name.ts";
 import { readTrainableShape } from "./architectures/registry.ts";
@@ -79,7 +80,10 @@ export function createModel(
   const shape = readTrainableShape(file), positions = options.max_context;
   const created = createWeights(allocator, file, shape);
   const rotations = createRotations(allocator, shape, positions);
-  const recorder = new Recorder(gpu, allocator), compute = chooseCompute(gpu, options.compute);
+  const recorder = new Recorder(gpu, allocator);
+  // Only the GPU form of a product uses it.
+  if (deviceForm(gpu) === "tiles") recorder.reserveScratch();
+  const compute = chooseCompute(gpu, options.compute);
   return { model: { recorder, shape, weights: created.weights, rotations, positions, compute }, created };
 }
 

@@ -1,0 +1,132 @@
+/**
+ * How a product is cut: into tiles of y, and its depth into chunks. The chunks depend on the weight's shape alone, so
+ * neither the tile nor the number of rows changes a bit of a row's result.
+ */
+
+import type { GpuCard } from "../../core/device.ts";
+import { SCRATCH_BYTES } from "../recorder.ts";
+import { ceilDiv, roundUp } from "../shape.ts";
+import { deviceForm, deviceOptions } from "../variant.ts";
+import type { MatricesLayout } from "./matmul_matrices.ts";
+import { type LanesLayout, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
+
+/** A form of scalar sums. `split`: each chunk of the depth has workgroups of its own. */
+export type ScalarLayout = LanesLayout | TilesLayout & { split: boolean };
+
+/** The form of a product's kernel. */
+export type MatmulLayout = ScalarLayout | MatricesLayout;
+
+/** The size of y and the number of products that are summed for each of its numbers. */
+export interface ProductSize {
+  rows: number;
+  columns: number;
+  depth: number;
+}
+
+/** The multiprocessors of a large GPU, an H100: with fewer workgroups some have no work. A smaller GPU takes them in turn. */
+export const MULTIPROCESSORS = 132;
+
+/** Workgroups that a product of few rows gets: about two for each multiprocessor, of which one computes while one waits. */
+const WANTED_GROUPS = 256;
+
+/** The most chunks: each one more is a sum to store and to load, and bytes of the scratch tensor. */
+const MOST_CHUNKS = 16;
+
+/** The columns of y that a workgroup of few rows computes. Chunks are counted for it. */
+const CHUNK_COLUMNS = 64;
+
+/** A chunk's length is a multiple of this: complete tiles, and 128 bytes of a row of halves. */
+const CHUNK_STEP = 64;
+
+/** A depth up to this is one chunk: its loop is so short that a second dispatch would take longer than it saves. */
+const WHOLE_DEPTH = 256;
+
+/** A tile is not used where it would compute more rows than this factor of those that there are. */
+const MOST_PADDING = 1.5;
+
+/** The tiles of GPUs: the largest first, and last the one for the few columns of LoRA's matrices. */
+export const TILES = {
+  large: { form: "tiles", block_rows: 128, block_columns: 128, thread_rows: 8, thread_columns: 8 },
+  middle: { form: "tiles", block_rows: 64, block_columns: 64, thread_rows: 4, thread_columns: 8 },
+  small: { form: "tiles", block_rows: 16, block_columns: 64, thread_rows: 4, thread_columns: 4 },
+  narrow: { form: "tiles", block_rows: 64, block_columns: 16, thread_rows: 4, thread_columns: 4 },
+} as const satisfies Record<string, TilesLayout>;
+
+/** Up to so many columns the narrow tile computes less in vain than the others. */
+const NARROW_COLUMNS = 32;
+
+/**
+ * The length of a product's chunks: as many as give {@link WANTED_GROUPS} workgroups to a product of few rows. Each chunk
+ * is summed in order from zero, and the chunks are added in order; the low-rank term goes on in the last chunk.
+ *
+ * @returns A multiple of {@link TILE_DEPTH}; at least the depth for a single chunk.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * // 896 columns are only 14 workgroups: 16 chunks multiply them. A vocabulary has enough by itself.
+ * assert.equal(chunkLength({ columns: 896, depth: 4864 }), 320);
+ * assert.equal(chunkLength({ columns: 151_936, depth: 896 }), 896);
+ * ```
+ */
+export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "depth">): number {
+  const wanted = depth <= WHOLE_DEPTH
+    ? 1
+    : Math.min(MOST_CHUNKS, ceilDiv(WANTED_GROUPS, ceilDiv(columns, CHUNK_COLUMNS)));
+  return wanted === 1 ? roundUp(depth, TILE_DEPTH) : roundUp(ceilDiv(depth, wanted), CHUNK_STEP);
+}
+
+/**
+ * The layout of scalar sums for a device and a product. On a GPU it is the largest tile with workgroups enough: by itself, or with
+ * workgroups for each chunk. A software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
+ */
+export function chooseLayout(
+  gpu: Pick<GpuCard, "facts" | "subgroup_size">,
+  size: ProductSize,
+): ScalarLayout {
+  const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
+  if (form === "lanes") {
+    if (lanes === 1) return { form, lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
+    return { form, lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
+  }
+  const chunks = ceilDiv(size.depth, chunkLength(size));
+  const can_split = chunks > 1 && partialBytes(size, chunks) <= SCRATCH_BYTES;
+  const { large, middle, small, narrow } = TILES, is_narrow = columns <= NARROW_COLUMNS;
+  const fitting = (is_narrow ? [narrow] : [large, middle]).filter(({ block_rows }) =>
+    roundUp(rows, block_rows) <= MOST_PADDING * rows
+  );
+  for (const tile of fitting) {
+    const groups = workgroups(tile, rows, columns);
+    if (groups >= MULTIPROCESSORS) return { ...tile, split: false };
+    if (can_split && groups * chunks >= MULTIPROCESSORS) return { ...tile, split: true };
+  }
+  const last = is_narrow && fitting.length > 0 ? narrow : small;
+  return { ...last, split: can_split && workgroups(last, rows, columns) < MULTIPROCESSORS };
+}
+
+/** The layouts of scalar sums of a device, but for whether they split. */
+export function everyLayout(gpu: Pick<GpuCard, "facts" | "subgroup_size">): ScalarLayout[] {
+  if (deviceForm(gpu) === "tiles") return Object.values(TILES).map((tile) => ({ ...tile, split: false }));
+  return [1, 1000].map((rows) => chooseLayout(gpu, { rows, columns: 4, depth: 4 }));
+}
+
+/** A layout in words, such as `64 × 16`, the rows and columns of a workgroup. */
+export function layoutName(layout: MatmulLayout): string {
+  if (layout.form === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
+  const tile = `${layout.block_rows} × ${layout.block_columns}`;
+  if (layout.form === "matrices") return `${tile}, matrices of subgroups`;
+  return `${tile}${layout.split ? ", split" : ""}`;
+}
+
+/** Bytes of the sums of so many chunks. */
+export function partialBytes(
+  { rows, columns }: Pick<ProductSize, "rows" | "columns">,
+  chunks: number,
+): number {
+  return 4 * chunks * rows * columns;
+}
+
+function workgroups({ block_rows, block_columns }: TilesLayout, rows: number, columns: number): number {
+  return ceilDiv(rows, block_rows) * ceilDiv(columns, block_columns);
+}

@@ -11,9 +11,9 @@ Deno.test("a plan is printed with its components; one that does not fit exits wi
   assert.match(fits.out, /^run +tiny_agent_grpo, agent_grpo$/m);
   assert.match(fits.out, /^device +.* with 8\.0 GiB$/m);
   assert.match(fits.out, /^memory +[\d.]+ MiB at most, \d % of the device's$/m);
-  for (
-    const post of ["weights", "adapters", "optimizer", "kv", "sampler", "activations", "loss", "staging"]
-  ) {
+  // This run takes the most while it trains. The cache is not there then.
+  assert.doesNotMatch(fits.out, /^ {2}kv/m);
+  for (const post of ["weights", "adapters", "optimizer", "activations", "sampler", "loss", "staging"]) {
     assert.match(fits.out, new RegExp(`^  ${post} +[\\d.]+ [KM]iB$`, "m"));
   }
   assert.match(fits.out, /the run fits on the device$/m);

@@ -44,7 +44,7 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "run",
     address: ({ run }) => `#/runs/${run}`,
-    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. reward/ }).locator("canvas"),
+    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. reward/ }),
     in_view_mode: true,
   },
   {
@@ -101,7 +101,7 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "compare",
     address: (subjects) => compared(subjects),
-    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. A: / }).locator("canvas"),
+    complete: (page) => page.getByRole("img", { name: /^reward\/mean\. A: / }),
   },
   {
     name: "compare_evaluations",
@@ -175,4 +175,9 @@ export async function openPage(
 export async function wholePage(page: Page, complete: ShownPage["complete"]): Promise<void> {
   await complete(page).waitFor();
   await page.locator(".loading").first().waitFor({ state: "detached" });
+  // A chart is drawn when it comes into view.
+  await page.waitForFunction(`[...document.querySelectorAll(".plot")].every((plot) => {
+    const { top, bottom } = plot.getBoundingClientRect();
+    return top > innerHeight || bottom < 0 || plot.querySelector("canvas") !== null;
+  })`);
 }

@@ -176,8 +176,15 @@ export async function wholePage(page: Page, complete: ShownPage["complete"]): Pr
   await complete(page).waitFor();
   await page.locator(".loading").first().waitFor({ state: "detached" });
   // A chart is drawn when it comes into view.
-  await page.waitForFunction(`[...document.querySelectorAll(".plot")].every((plot) => {
-    const { top, bottom } = plot.getBoundingClientRect();
-    return top > innerHeight || bottom < 0 || plot.querySelector("canvas") !== null;
+  await page.evaluate(`new Promise((drawn) => {
+    const look = () => {
+      const is_drawn = [...document.querySelectorAll(".plot")].every((plot) => {
+        const { top, bottom, width } = plot.getBoundingClientRect();
+        return width === 0 || top > innerHeight || bottom < 0 || plot.querySelector("canvas") !== null;
+      });
+      if (is_drawn) drawn();
+      else requestAnimationFrame(look);
+    };
+    look();
   })`);
 }

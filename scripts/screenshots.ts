@@ -18,7 +18,7 @@ const EXAMPLES = fileURLToPath(new URL("../examples/", import.meta.url));
 const THEMES = ["light", "dark"] as const;
 /** A telephone, a tablet and a screen. */
 const SIZES = [{ width: 390, height: 844 }, { width: 820, height: 1180 }, { width: 1440, height: 900 }];
-const QUALITY = 60;
+const QUALITY = 32;
 const UPDATES = 20;
 /** Of all pictures together. */
 const MAX_BYTES = 3 << 20;

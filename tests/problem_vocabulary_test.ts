@@ -150,9 +150,9 @@ const WARNINGS: Readonly<Record<WarningCode, Requests[string] | { lacks: string 
   no_checkpoint: (app) => plan(whole(app)),
   software_device: (app) => [...plan(sft(app)), device(app, { software: true })],
   vram_unknown: (app) => [...plan(sft(app)), device(app, { vram_bytes: null })],
-  lever_applied: (app) => plan(sft(app, { limits: { vram: "100MiB" } })),
+  lever_applied: (app) => plan(sft(app, { limits: { vram: "148MiB" } })),
   context_beyond_training: (app) => plan(whole(app, { training: { ctx: 4096, updates: 2 } })),
-  context_truncated: (app) => plan(sft(app, { limits: { vram: "60MiB" }, allow: ["truncate_context"] })),
+  context_truncated: (app) => plan(sft(app, { limits: { vram: "98MiB" }, allow: ["truncate_context"] })),
   rows_truncated: (app) => plan(sft(app, { params: { "training.ctx": 512 }, allow: ["truncate_context"] })),
   no_end_signal: (app) => plan(grpo(app, { "model.chat_template": `${app.root}/endless.jinja` })),
 };

@@ -115,7 +115,7 @@ Deno.test(
   strict,
   () =>
     withPlans(async ({ plan, fleet }) => {
-      const vram = 2 ** 30, small = 60 * 2 ** 20, limits = { vram };
+      const vram = 2 ** 30, small = 98 * 2 ** 20, limits = { vram };
       const { peak_bytes } = (await plan("", { limits })).json.memory;
       // What the plan says of the budget that is left when the measurement takes so much more than estimated.
       const estimated = await plan("", { limits: { vram: small } });

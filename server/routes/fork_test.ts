@@ -47,7 +47,7 @@ Deno.test(
   strict,
   () =>
     withForks(async (app) => {
-      const run = await trained(app, { ...grpo(app), limits: { vram: "100MiB" } });
+      const run = await trained(app, { ...grpo(app), limits: { vram: "148MiB" } });
       assert.ok(run.service.plan.levers_applied.length > 0);
       const params = { "agent.max_turns": 3, "agent.clip_high": 0.5, "training.lr": 0.5 };
       const { status, json } = await app.send("/v1/plan", postJson({ fork_from: { run: run.id }, params }));
@@ -78,7 +78,7 @@ Deno.test(
     withForks(async (app) => {
       const { send, files } = app;
       // The memory is so short that levers set keys which the request did not.
-      const run = await trained(app, { ...sft(app), limits: { vram: "100MiB" } });
+      const run = await trained(app, { ...sft(app), limits: { vram: "148MiB" } });
       const { levers_applied, config: { training } } = run.service.plan;
       assert.ok(levers_applied.includes("gradient_checkpointing"), levers_applied.join());
       const fork_from = { run: run.id };

@@ -57,13 +57,15 @@ export function Chart(props: ChartProps) {
   const newest = useRef<Drawn>(drawn);
   newest.current = drawn;
   useEffect(() => {
+    // The reference may be empty by the time that the code of the drawing is there.
+    const element = box.current!;
     let is_gone = false, is_asked = false;
     const draw = () => drawing.current?.draw(newest.current);
     const create = async () => {
       is_asked = true;
       const { Drawing } = await import("./drawing.ts");
       if (is_gone) return;
-      drawing.current = new Drawing(box.current!, { cursor, onZoom, onMark: setHappened });
+      drawing.current = new Drawing(element, { cursor, onZoom, onMark: setHappened });
       draw();
     };
     const observer = new IntersectionObserver((entries) => {
@@ -72,7 +74,7 @@ export function Chart(props: ChartProps) {
       if (is_asked) draw();
       else create();
     }, { rootMargin: BEFORE_VIEW });
-    observer.observe(box.current!);
+    observer.observe(element);
     return () => {
       is_gone = true;
       observer.disconnect();

@@ -1,5 +1,5 @@
 /**
- * Reads files in `fixtures/`. A file that gzip at least halves is stored as `<name>.gz` and requested as `<name>`. Of a
+ * Reads files in `fixtures/`. A file that gzip makes much smaller is stored as `<name>.gz` and requested as `<name>`. Of a
  * quantised model only what comes before its weights is stored, as `<name>.head.gz`: the weights are quantised from those
  * of another fixture, and the hash in the manifest is that of the complete file. A file whose bytes another fixture has
  * in another order is stored as `<name>.delta.gz`.

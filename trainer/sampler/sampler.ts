@@ -3,7 +3,7 @@
  * rows without the host, and is read back once.
  */
 
-import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
+import { attentionPaged, type PagedOptions } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvCopyPage, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, NONE } from "../../kernels/sample_token/advance.ts";
@@ -117,7 +117,7 @@ export class Sampler {
       ids: write(given.ids, ids),
       positions: write(given.positions, positions),
       slots: write(given.slots, slots),
-    });
+    }, { batch: "prefill" });
     const last = view(this.#last, [parts.length, shape.width]);
     gatherRows(recorder, { x: hidden_states, index: write(given.last_rows, last_rows), y: last });
     scatterRows(recorder, { x: this.#hidden, index: write(given.hidden, hidden), y: last });
@@ -137,6 +137,7 @@ export class Sampler {
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
     const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff } = state;
+    const tokens = steps + Math.max(...batch.map(({ sequence }) => sequence.tokens.length));
     let last = cut(this.#last, shape.width);
     gatherRows(recorder, { x: this.#hidden, index: state.hidden_from, y: last });
     for (let step = 0; step < steps; step++) {
@@ -145,7 +146,8 @@ export class Sampler {
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      last = this.#forward(adapter, rows, { ...state, ids: state.token, positions: state.token_position });
+      const given = { ...state, ids: state.token, positions: state.token_position };
+      last = this.#forward(adapter, rows, given, { batch: "decode", tokens });
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     const [bytes] = await recorder.submitAndRead([out]);
@@ -187,13 +189,14 @@ export class Sampler {
     adapter: DeviceAdapter | null,
     rows: number,
     { ids, positions, slots }: { ids: Tensor; positions: Tensor; slots: Tensor },
+    options: PagedOptions,
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
     const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
       const pages = this.#cache.layer(layer);
       kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
-      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules);
+      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, options);
     };
     const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });

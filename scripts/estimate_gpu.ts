@@ -16,7 +16,7 @@ import type { HeaderName } from "./make_header.ts";
 const MODELS = ["0.5b", "1.5b", "8b"] as const satisfies readonly HeaderName[];
 const DECODE_ROWS = [1, 8, 32, 64, 128, 256], TRAINING_TOKENS = [4096, 8192];
 /** Tokens in the cache of a decoding sequence; of a prompt; of a training sequence. */
-const DECODE_KEYS = 512, PROMPT = 512, TRAINING_SEQUENCE = 1024;
+const DECODE_KEYS = 512, DECODE_PROMPT = DECODE_KEYS - 2, PROMPT = 512, TRAINING_SEQUENCE = 1024;
 /** Rows of a prefill step, of sequences that are short here because grids do not depend on their length. */
 const PREFILL = { sequences: 128, prompt: 4 };
 /** The GPU whose instructions are counted. Others have others, in about the same proportion. */
@@ -44,7 +44,10 @@ export interface EstimateLine {
 async function stepsOf(name: HeaderName): Promise<Step[]> {
   const counted = await countedModel(name, "f16"), steps: Step[] = [];
   for (const rows of DECODE_ROWS) {
-    const { decode: launches } = await samplingLaunches(counted, { sequences: rows, prompt: 4 });
+    const { decode: launches } = await samplingLaunches(counted, {
+      sequences: rows,
+      prompt: DECODE_PROMPT,
+    });
     steps.push({ name: `decode, ${rows} rows`, tokens: rows, keys: DECODE_KEYS, launches });
   }
   const { prefill } = await samplingLaunches(counted, PREFILL), tokens = PREFILL.sequences * PREFILL.prompt;

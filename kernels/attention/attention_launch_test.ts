@@ -159,14 +159,18 @@ Deno.test("the texts for lanes are straight-line code with named registers", () 
   );
 });
 
-Deno.test("the texts for tiles share staged rows and are straight-line code for each thread", () => {
+Deno.test("the texts for tiles share staged rows and have named registers for each thread", () => {
   const texts = textsOf([1, 1, 128], { form: "tiles" });
   assert.deepEqual(counts(texts, /^\s*#|\{[A-Za-z0-9]+\}/gm), [0, 0, 0], "nothing is left of the template");
   assert.deepEqual(counts(texts, /var<workgroup> \w+_tile/g), [2, 2, 2]);
   // 32 staged dimensions of 4 by 4 pairs of a row and a key, or twice of 4 by 2.
   assert.deepEqual(counts(texts, /s\d_\d_\d = fma/g), [512, 512, 512], "products");
-  // 32 keys of 4 rows with 4 or 2 vectors; d_k and d_v.
-  assert.deepEqual(counts(texts, /o\d_\d_\d = fma\(vec4/g), [512, 256, 512], "sums");
+  // A loop's 4 keys for 4 rows: in 4 vectors; in 2 vectors and 2 halves of a block; of d_k and of d_v.
+  assert.deepEqual(
+    counts(texts, /o\d_\d_\d = fma\(vec4/g),
+    [4 * 4 * 4, 4 * 4 * 2 * 2, 2 * 4 * 4 * 2 * 2],
+    "sums",
+  );
 });
 
 Deno.test("the rows that see a tile of keys are divided by the packing's rows, within the scratch tensor", () => {

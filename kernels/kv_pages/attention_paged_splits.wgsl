@@ -1,5 +1,7 @@
 // Adds the splits of single rows that attention_paged_token_tiles.wgsl computes, in order: a thread owns a vector of o.
 //
+//   o[r, h] = Σ_p exp(top_p − top) · o_p / Σ_p exp(top_p − top) · denominator_p        p: the splits that row r sees
+//
 //   params     first_row of the dispatch, part_rows M, heads H, vectors D / 4, count M · H · D / 4
 //   slots      [N]   u32   in, 0xffffffff: inactive, o is zeros
 //   positions  [N]   u32   in

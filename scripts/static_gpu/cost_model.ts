@@ -181,7 +181,8 @@ function attentionSeconds(gpu: GpuModel, launch: Launch, { statistics, keys }: L
   const flops = 2 * rows! * keys * heads! * width! * (PAIR_PRODUCTS[kernel.name] ?? 2) * share_of_rows;
   const compute = flops / (share * fill * peakFlops(gpu));
   if (!operands.k_pages) return compute;
-  const read = rows! * keys * params.kv_heads! * width! * 2 * bytesOf(operands.k_pages.dtype);
+  // A workgroup reads the keys and values of its rows' sequence once; several share a row's tokens.
+  const read = launch.grid[0] * launch.grid[1] * keys * width! * 2 * bytesOf(operands.k_pages.dtype);
   return Math.max(compute, read / (PAGES_SHARE * fill * gpu.bytes_per_second));
 }
 
@@ -195,6 +196,7 @@ const PICKED: Readonly<Record<string, readonly string[]>> = {
   sample_token: ["logits"],
   token_logprobs: ["logits"],
   advance: ["out"],
+  attention_paged_splits: ["parts"],
 };
 
 /** The bytes that a kernel reads and writes. Of a picked operand it takes as many as its largest other one has. */
@@ -210,7 +212,9 @@ export function launchSeconds(gpu: GpuModel, launch: Launch, facts: LaunchFacts)
   const { kernel } = launch, { statistics } = facts;
   if (kernel.name === "matmul_chunks") return chunksSeconds(gpu, launch);
   if (kernel.name.startsWith("matmul_") && statistics) return matmulSeconds(gpu, launch, statistics);
-  if (/^attention_(?!delta|key_parts)/.test(kernel.name)) return attentionSeconds(gpu, launch, facts);
+  if (/^attention_(?!delta|key_parts|paged_splits)/.test(kernel.name)) {
+    return attentionSeconds(gpu, launch, facts);
+  }
   const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(kernel)));
   const products = 2 * multiplyAdds(launch) / (PLAIN_SHARE * fill * peakFlops(gpu));
   return Math.max(products, streamedBytes(launch) / (STREAM_SHARE * fill * gpu.bytes_per_second));

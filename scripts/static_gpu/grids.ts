@@ -12,7 +12,7 @@ export const MULTIPROCESSORS = 132;
 const MODELS: readonly HeaderName[] = ["0.5b", "1.5b", "8b"];
 const DECODE_ROWS = [1, 8, 32, 64, 256], TRAINING_TOKENS = [1024, 4096, 8192];
 
-/** Tokens of a prompt; grids do not depend on it. Sequences that fill a prefill step of 512 rows. */
+/** Tokens of a prompt; of the grids, only that of a decode's attention depends on it: by one more for each 256 tokens. Sequences that fill a prefill step of 512 rows. */
 const PROMPT = 4, PREFILL_SEQUENCES = 128;
 
 /** Dispatches of one kernel with one shape and one grid. */
@@ -38,7 +38,7 @@ export interface StepGrids {
 
 /** Whether a dispatch multiplies matrices. */
 export function isProduct({ name }: Pick<Kernel, "name">): boolean {
-  return /^(matmul_n|lora_gradient_tiles|attention_(?!delta|key_parts))/.test(name);
+  return /^(matmul_n|lora_gradient_tiles|attention_(?!delta|key_parts|paged_splits))/.test(name);
 }
 
 /** The multiply-adds of a product with a matrix; 0 for other kernels, whose work does not follow from their shapes. */

@@ -55,7 +55,7 @@ class LaunchRecorder extends Recorder {
 }
 
 /** The longest sequence, and the most rows of a prefill step. */
-const MAX_CONTEXT = 8192, MAX_PREFILL = 512;
+const MAX_CONTEXT = 8192, MAX_PREFILL = 2048;
 const LOSS_CHUNK_ROWS = 512;
 
 /** A model without values, whose passes can be recorded. */

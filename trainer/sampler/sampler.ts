@@ -117,7 +117,8 @@ export class Sampler {
       ids: write(given.ids, ids),
       positions: write(given.positions, positions),
       slots: write(given.slots, slots),
-    }, { batch: "prefill" });
+      kind: { batch: "prefill" },
+    });
     const last = view(this.#last, [parts.length, shape.width]);
     gatherRows(recorder, { x: hidden_states, index: write(given.last_rows, last_rows), y: last });
     scatterRows(recorder, { x: this.#hidden, index: write(given.hidden, hidden), y: last });
@@ -146,8 +147,9 @@ export class Sampler {
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      const given = { ...state, ids: state.token, positions: state.token_position };
-      last = this.#forward(adapter, rows, given, { batch: "decode", tokens });
+      const kind = { batch: "decode", tokens } as const;
+      const given = { ...state, ids: state.token, positions: state.token_position, kind };
+      last = this.#forward(adapter, rows, given);
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     const [bytes] = await recorder.submitAndRead([out]);
@@ -188,15 +190,14 @@ export class Sampler {
   #forward(
     adapter: DeviceAdapter | null,
     rows: number,
-    { ids, positions, slots }: { ids: Tensor; positions: Tensor; slots: Tensor },
-    options: PagedOptions,
+    { ids, positions, slots, kind }: Record<"ids" | "positions" | "slots", Tensor> & { kind: PagedOptions },
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
     const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
       const pages = this.#cache.layer(layer);
       kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
-      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, options);
+      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, kind);
     };
     const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });

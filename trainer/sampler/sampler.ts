@@ -46,8 +46,16 @@ export interface SampledTokens {
   logprobs: number[];
 }
 
-/** Decode batches are padded to a multiple of this, so that there are few batch shapes. */
+/** Larger decode batches are padded to a multiple of this, so that there are few batch shapes. */
 const ROW_STEP = 8;
+
+/** Rows of small batches: products have a form for each of them. */
+const FEW_ROWS = [1, 4];
+
+/** The rows of a batch with padding. */
+function paddedRows(rows: number): number {
+  return FEW_ROWS.find((most) => rows <= most) ?? roundUp(rows, ROW_STEP);
+}
 
 export class Sampler {
   readonly #cache: KvCache;
@@ -131,7 +139,7 @@ export class Sampler {
     steps: number,
   ): Promise<SampledTokens[]> {
     const { recorder, shape } = this.model;
-    const rows = roundUp(batch.length, ROW_STEP);
+    const rows = paddedRows(batch.length);
     this.#uploadPages(batch.map((row) => row.sequence));
     const state = this.#state.upload(batch, rows);
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);

@@ -20,6 +20,7 @@ import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
 import { matmul } from "./matmul/matmul.ts";
+import type { MatmulKind } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import type { Recorder } from "./recorder.ts";
@@ -103,9 +104,13 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
 }
 
 /** The layouts of a device's products. */
-function layoutsOf(gpu: KernelLister["gpu"], compute: "f32" | "f16"): MatmulLayout[] {
+function layoutsOf(
+  gpu: KernelLister["gpu"],
+  { compute, orientation }: Pick<MatmulKind, "compute" | "orientation">,
+): MatmulLayout[] {
   const matrices = [20, 100, 1000].map((rows) => chooseMatrices(gpu, compute, rows));
-  return matrices.some((layout) => layout === null) ? everyLayout(gpu) : matrices.map((layout) => layout!);
+  if (matrices.some((layout) => layout === null)) return everyLayout(gpu, orientation);
+  return matrices.map((layout) => layout!);
 }
 
 function listMatmul(list: KernelLister): void {
@@ -113,10 +118,11 @@ function listMatmul(list: KernelLister): void {
     const table = weightOf(type, 64, 256);
     embedding(list.for("any table"), { ids: of("u32", 3), table, x: f32(3, 256) });
     for (const compute of ["f32", "f16"] as const) {
-      for (const layout of layoutsOf(list.gpu, compute)) {
-        const recorder = list.for(layoutName(layout)), options = { compute, layout };
-        matmul(recorder, "nt", { x: f32(20, 256), weight: table, y: f32(20, 64) }, options);
-        matmul(recorder, "nn", { x: f32(20, 64), weight: table, y: f32(20, 256) }, options);
+      for (const orientation of ["nt", "nn"] as const) {
+        const [x, y] = orientation === "nt" ? [f32(20, 256), f32(20, 64)] : [f32(20, 64), f32(20, 256)];
+        for (const layout of layoutsOf(list.gpu, { compute, orientation })) {
+          matmul(list.for(layoutName(layout)), orientation, { x, weight: table, y }, { compute, layout });
+        }
       }
     }
   }

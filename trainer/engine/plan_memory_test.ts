@@ -112,7 +112,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   "activations computed a second time": {
     sizes: {
-      ...{ compute: "f32", kv: "f16", max_context: 100, max_sequences: 3, kv_tokens: 300 },
+      ...{ compute: "auto", kv: "f16", max_context: 100, max_sequences: 3, kv_tokens: 300 },
       ...{ micro_batch_tokens: 100, loss_chunk_rows: 64, gradient_checkpointing: true },
     },
     ...{ lora: lora(4, LORA_TARGETS), other_adapters: 0, samples: [100, 60], divergence: false },
@@ -210,6 +210,7 @@ gpuTest("planned bytes are the allocated ones on a GPU, whose products have scra
         planMemory(file, sizes, each).bytes.recorder!
       );
       assert.equal(on_gpu! - on_software!, SCRATCH_BYTES);
+      if (sizes.gradient_checkpointing) assert.equal(planMemory(file, sizes, card).compute, "f16");
     }
   });
 });

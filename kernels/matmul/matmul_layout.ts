@@ -3,9 +3,10 @@
  * neither the tile nor the number of rows changes a bit of a row's result.
  */
 
-import type { GpuCard } from "../../core/device.ts";
+import type { Gpu } from "../device.ts";
 import { SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, roundUp } from "../shape.ts";
+import { layoutClass, type LayoutTable } from "../layout_table.ts";
 import { deviceForm, deviceOptions } from "../variant.ts";
 import type { MatricesLayout } from "./matmul_matrices.ts";
 import { type LanesLayout, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
@@ -78,13 +79,33 @@ export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "d
 }
 
 /**
- * The layout of scalar sums for a device and a product. On a GPU it is the largest tile with workgroups enough: by itself, or with
+ * The layout of scalar sums for a device and a product: the one that was measured, if any, or else on a GPU it is the largest tile with workgroups enough: by itself, or with
  * workgroups for each chunk. A software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
  */
 export function chooseLayout(
-  gpu: Pick<GpuCard, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
   size: ProductSize,
 ): ScalarLayout {
+  return (gpu.layouts && measuredLayout(gpu, gpu.layouts, size)) ?? suggestedLayout(gpu, size);
+}
+
+/** The layout of a table; null where it has none, or one that would compute too much in vain. */
+function measuredLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  table: LayoutTable,
+  size: ProductSize,
+): ScalarLayout | null {
+  const name = layoutClass(size), choice = name === null ? undefined : table[name];
+  const layout = choice && everyLayout(gpu)[choice.layout];
+  if (!layout) return null;
+  if (layout.form === "lanes") return layout;
+  const is_padded = layout !== TILES.small &&
+    roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;
+  return is_padded ? null : { ...layout, split: choice.split };
+}
+
+/** The layout by the numbers of workgroups. */
+function suggestedLayout(gpu: Pick<Gpu, "facts" | "subgroup_size">, size: ProductSize): ScalarLayout {
   const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
   if (form === "lanes") {
     if (lanes === 1) return { form, lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
@@ -106,9 +127,9 @@ export function chooseLayout(
 }
 
 /** The layouts of scalar sums of a device, but for whether they split. */
-export function everyLayout(gpu: Pick<GpuCard, "facts" | "subgroup_size">): ScalarLayout[] {
+export function everyLayout(gpu: Pick<Gpu, "facts" | "subgroup_size">): ScalarLayout[] {
   if (deviceForm(gpu) === "tiles") return Object.values(TILES).map((tile) => ({ ...tile, split: false }));
-  return [1, 1000].map((rows) => chooseLayout(gpu, { rows, columns: 4, depth: 4 }));
+  return [1, 1000].map((rows) => suggestedLayout(gpu, { rows, columns: 4, depth: 4 }));
 }
 
 /** A layout in words, such as `64 × 16`, the rows and columns of a workgroup. */

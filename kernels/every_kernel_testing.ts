@@ -26,7 +26,7 @@ import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import type { Recorder } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
 import { rope } from "./rope/rope.ts";
-import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows/rows.ts";
+import { fill, gatherRows, packHalves, scatterAddRows, scatterRows, unpackHalves } from "./rows/rows.ts";
 import { advance } from "./sample_token/advance.ts";
 import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
 import { softCap } from "./soft_cap/soft_cap.ts";
@@ -151,6 +151,11 @@ function listRows(list: KernelLister, width: number): void {
   }
   list.for(use);
   gatherRows(recorder, { x, y: x, index });
+  if (width % 4 === 0) {
+    const halves = of("f16", ...x.shape);
+    packHalves(recorder, { x, halves });
+    unpackHalves(recorder, { x, halves });
+  }
   scatterRows(recorder, { x, y: x, index });
   scatterAddRows(recorder, { x, y: x, index });
   fill(recorder, v, 0);

@@ -3,9 +3,10 @@
  * neither the tile nor the number of rows changes a bit of a row's result.
  */
 
-import type { GpuCard } from "../../core/device.ts";
+import type { Gpu } from "../device.ts";
 import { SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, roundUp } from "../shape.ts";
+import { layoutClass, type LayoutTable } from "../layout_table.ts";
 import { deviceForm, deviceOptions } from "../variant.ts";
 import type { MatricesLayout } from "./matmul_matrices.ts";
 import { type LanesLayout, type MatmulKind, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
@@ -78,13 +79,42 @@ export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "d
 }
 
 /**
- * The layout of scalar sums for a device and a product; `nt` where no orientation is given. On a GPU it is the largest tile with workgroups enough: by itself, or with
- * workgroups for each chunk. A software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
+ * The layout of scalar sums for a device and a product; `nt` where no orientation is given. It is the one that was measured,
+ * if any. Otherwise on a GPU it is the largest tile with workgroups enough: by itself, or with workgroups for each chunk. A
+ * software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
  */
 export function chooseLayout(
-  gpu: Pick<GpuCard, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
   size: ProductSize,
   orientation: MatmulKind["orientation"] = "nt",
+): ScalarLayout {
+  const suggested = suggestedLayout(gpu, size, orientation);
+  return (gpu.layouts && measuredLayout(gpu, gpu.layouts, { size, suggested })) ?? suggested;
+}
+
+/** The layout of a table; null where it has none, or one that would compute too much in vain. */
+function measuredLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  table: LayoutTable,
+  { size, suggested }: { size: ProductSize; suggested: ScalarLayout },
+): ScalarLayout | null {
+  const name = layoutClass(size), choice = name === null ? undefined : table[name];
+  const layout = choice && everyLayout(gpu)[choice.layout];
+  if (!layout) return null;
+  // The form for few rows is for them alone, and they have no class of their own.
+  if (layout.form === "lanes") {
+    return suggested.form === "lanes" && suggested.owns === layout.owns ? layout : null;
+  }
+  const is_padded = layout !== TILES.small &&
+    roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;
+  return is_padded ? null : { ...layout, split: choice.split };
+}
+
+/** The layout by the numbers of workgroups. */
+function suggestedLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  size: ProductSize,
+  orientation: MatmulKind["orientation"],
 ): ScalarLayout {
   const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
   if (form === "lanes") return lanesLayout(lanes, { ...size, orientation });
@@ -120,12 +150,12 @@ function lanesLayout(
 
 /** The layouts of scalar sums of a device, but for whether they split. */
 export function everyLayout(
-  gpu: Pick<GpuCard, "facts" | "subgroup_size">,
-  orientation: MatmulKind["orientation"],
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  orientation: MatmulKind["orientation"] = "nt",
 ): ScalarLayout[] {
   if (deviceForm(gpu) === "tiles") return Object.values(TILES).map((tile) => ({ ...tile, split: false }));
   const rows = orientation === "nt" ? [...FEW_ROWS, 16, 1000] : [16, 1000];
-  return rows.map((rows) => chooseLayout(gpu, { rows, columns: 1000, depth: 4 }, orientation));
+  return rows.map((rows) => suggestedLayout(gpu, { rows, columns: 1000, depth: 4 }, orientation));
 }
 
 /** A layout in words, such as `64 × 16`, the rows and columns of a workgroup. */

@@ -3,6 +3,7 @@
 import type { WgslPart } from "../kernel.ts";
 import anyPairsWgsl from "./any_pairs.wgsl" with { type: "text" };
 import { bytesOf, type DType } from "../tensor.ts";
+import type { PlaneArrays } from "./block_words.ts";
 
 /** The numbers themselves, or what scales them. */
 type PlaneName = "values" | "scales";
@@ -24,8 +25,8 @@ export interface WeightType {
   readonly block_bytes: number;
   /** In the order of the shader's bindings, which start at 1. */
   readonly planes: readonly Plane[];
-  /** Complete blocks of a file, as the bytes of each plane. */
-  repack(bytes: Uint8Array): readonly ArrayBufferView[];
+  /** Complete blocks of a file, as the bytes of each plane, which may lie in `arrays`. */
+  repack(bytes: Uint8Array, arrays: PlaneArrays): readonly ArrayBufferView[];
   /** Complete blocks of a file, as the values that they stand for: the same bits as in the shader and in ggml. */
   decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */

@@ -2,11 +2,12 @@
 
 import { setImmediate } from "node:timers";
 import type { DeviceRequest } from "../../core/device.ts";
-import { DeviceLock } from "../../core/device_lock.ts";
+import { DeviceLock, isTuned } from "../../core/device_lock.ts";
 import { type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
+import { tunedGpu } from "../../kernels/tuning/tuned_gpu.ts";
 import { type Gpu, isOutOfMemory } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { Grammars } from "../grammar/grammars.ts";
@@ -262,9 +263,10 @@ export class Engine {
 
   async #load(request: LoadRequest): Promise<ModelFacts> {
     if (this.#loaded) throw new ServiceError("conflict", "Cannot load another model: the engine has one");
-    const gpu = await this.#open(request.device), what = `load ${request.path}`;
-    const sizes = loadSizes(request), { claim } = request, { software, name } = gpu.facts;
+    const opened = await this.#open(request.device), what = `load ${request.path}`;
+    const sizes = loadSizes(request), { claim } = request, { software, name } = opened.facts;
     if (claim && !software) this.#lock ??= await DeviceLock.take(claim, { device: name });
+    const gpu = claim && isTuned(claim.tuning, opened.facts) ? await tunedGpu(opened, claim.folder) : opened;
     const { files = [] } = request;
     using file = await openGguf(asChecked(request.path, files));
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);

@@ -215,8 +215,7 @@ Deno.test({
     withFolder(async (folder) => {
       const workspace = await Deno.realPath(folder);
       for (const more of [{ env: { HOME: workspace } }, { cwd: workspace, env: { HOME: "/x" } }]) {
-        const args = ["-e", WITHOUT_FIRST_THREAD];
-        const child = new Deno.Command("perl", { args, ...more }).spawn();
+        const child = new Deno.Command("perl", { args: ["-e", WITHOUT_FIRST_THREAD], ...more }).spawn();
         const stat = () => Deno.readTextFile(`/proc/${child.pid}/stat`);
         while (!/\) Z /.test(await stat())) await new Promise((go) => setTimeout(go, 1));
         equal(await killProcessesOf(`${workspace}2`), 0);
@@ -255,9 +254,8 @@ Deno.test({
   ignore: !LINUX,
   fn: () =>
     withFolder(async (proc) => {
-      await Deno.mkdir(join(proc, "77"));
       // A look waits at this file until somebody has written it.
-      ok((await new Deno.Command("mkfifo", { args: [join(proc, "77/environ")] }).output()).success);
+      await new Deno.Command("sh", { args: ["-c", "mkdir 77; mkfifo 77/environ"], cwd: proc }).output();
       let ended = 0;
       const searches = [1, 2, 3].map(() => killProcessesOf("/a", { proc }).then(() => ended++));
       for (const count of [1, 3]) {

@@ -20,7 +20,7 @@ import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
 import { matmul } from "./matmul/matmul.ts";
-import type { MatmulKind } from "./matmul/matmul_text.ts";
+import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
@@ -109,10 +109,10 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
 /** The layouts of a device's products. */
 function layoutsOf(
   gpu: KernelLister["gpu"],
-  { compute, orientation }: Pick<MatmulKind, "compute" | "orientation">,
+  { compute, ...kind }: MatmulKind,
 ): MatmulLayout[] {
   const matrices = [20, 100, 1000].map((rows) => chooseMatrices(gpu, compute, rows));
-  if (matrices.some((layout) => layout === null)) return everyLayout(gpu, orientation);
+  if (matrices.some((layout) => layout === null)) return everyLayout(gpu, { reads_pairs: readsPairs(kind) });
   return matrices.map((layout) => layout!);
 }
 
@@ -123,7 +123,7 @@ function listMatmul(list: KernelLister): void {
     for (const compute of ["f32", "f16"] as const) {
       for (const orientation of ["nt", "nn"] as const) {
         const [x, y] = orientation === "nt" ? [f32(20, 256), f32(20, 64)] : [f32(20, 64), f32(20, 256)];
-        for (const layout of layoutsOf(list.gpu, { compute, orientation })) {
+        for (const layout of layoutsOf(list.gpu, { weight: type, compute, orientation })) {
           matmul(list.for(layoutName(layout)), orientation, { x, weight: table, y }, { compute, layout });
         }
       }

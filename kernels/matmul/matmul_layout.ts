@@ -9,7 +9,7 @@ import { ceilDiv, roundUp } from "../shape.ts";
 import { layoutClass, type LayoutTable } from "../layout_table.ts";
 import { deviceForm, deviceOptions } from "../variant.ts";
 import type { MatricesLayout } from "./matmul_matrices.ts";
-import { type LanesLayout, type MatmulKind, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
+import { type LanesLayout, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
 
 /** A form of scalar sums. `split`: each chunk of the depth has workgroups of its own. */
 export type ScalarLayout = LanesLayout | TilesLayout & { split: boolean };
@@ -79,16 +79,18 @@ export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "d
 }
 
 /**
- * The layout of scalar sums for a device and a product; `nt` where no orientation is given. It is the one that was measured,
- * if any. Otherwise on a GPU it is the largest tile with workgroups enough: by itself, or with workgroups for each chunk. A
- * software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
+ * The layout of scalar sums for a device and a product. It is the one that was measured, if any. Otherwise on a GPU it is the
+ * largest tile with workgroups enough: by itself, or with workgroups for each chunk. A software adapter sums along the whole
+ * depth; docs/decisions/software_kernels.md says why.
+ *
+ * @param options.reads_pairs Whether it is `nt` and the weight's type has a reader of pairs. Default: no.
  */
 export function chooseLayout(
   gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
   size: ProductSize,
-  orientation: MatmulKind["orientation"] = "nt",
+  options: { reads_pairs?: boolean } = {},
 ): ScalarLayout {
-  const suggested = suggestedLayout(gpu, size, orientation);
+  const suggested = suggestedLayout(gpu, size, options);
   return (gpu.layouts && measuredLayout(gpu, gpu.layouts, { size, suggested })) ?? suggested;
 }
 
@@ -114,10 +116,10 @@ function measuredLayout(
 function suggestedLayout(
   gpu: Pick<Gpu, "facts" | "subgroup_size">,
   size: ProductSize,
-  orientation: MatmulKind["orientation"],
+  options: { reads_pairs?: boolean },
 ): ScalarLayout {
   const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
-  if (form === "lanes") return lanesLayout(lanes, { ...size, orientation });
+  if (form === "lanes") return lanesLayout(lanes, { ...size, ...options });
   const chunks = ceilDiv(size.depth, chunkLength(size));
   const can_split = chunks > 1 && partialBytes(size, chunks) <= SCRATCH_BYTES;
   const { large, middle, small, narrow } = TILES, is_narrow = columns <= NARROW_COLUMNS;
@@ -138,24 +140,24 @@ const FEW_ROWS = [1, 4];
 
 function lanesLayout(
   lanes: number,
-  { rows, columns, orientation }: ProductSize & Pick<MatmulKind, "orientation">,
+  { rows, columns, reads_pairs = false }: ProductSize & { reads_pairs?: boolean },
 ): LanesLayout {
   const shared = { form: "lanes", lanes, tile_vectors: 4 } as const;
   if (lanes === 1) return { ...shared, owns: "rows", tile_rows: rows > 4 ? 8 : 1 };
   const few = FEW_ROWS.find((most) => rows <= most), is_narrow = columns <= NARROW_COLUMNS;
   // LoRA's matrices have too few columns to be worth the time to compile it.
-  if (few && orientation === "nt" && !is_narrow) return { ...shared, owns: "columns", tile_rows: few };
+  if (few && reads_pairs && !is_narrow) return { ...shared, owns: "columns", tile_rows: few };
   return { ...shared, owns: "rows", tile_rows: rows > 2 * lanes ? 4 : 1 };
 }
 
 /** The layouts of scalar sums of a device, but for whether they split. */
 export function everyLayout(
   gpu: Pick<Gpu, "facts" | "subgroup_size">,
-  orientation: MatmulKind["orientation"] = "nt",
+  options: { reads_pairs?: boolean } = {},
 ): ScalarLayout[] {
   if (deviceForm(gpu) === "tiles") return Object.values(TILES).map((tile) => ({ ...tile, split: false }));
-  const rows = orientation === "nt" ? [...FEW_ROWS, 16, 1000] : [16, 1000];
-  return rows.map((rows) => suggestedLayout(gpu, { rows, columns: 1000, depth: 4 }, orientation));
+  const rows = options.reads_pairs ? [...FEW_ROWS, 16, 1000] : [16, 1000];
+  return rows.map((rows) => suggestedLayout(gpu, { rows, columns: 1000, depth: 4 }, options));
 }
 
 /** A layout in words, such as `64 × 16`, the rows and columns of a workgroup. */

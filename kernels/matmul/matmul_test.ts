@@ -20,6 +20,7 @@ import { rowMultiple } from "../weights/weight_type.ts";
 import { matmul, matmulKernel } from "./matmul.ts";
 import { CASES, type MatmulCase } from "./matmul_cases.ts";
 import { chooseLayout, everyLayout, type MatmulLayout, TILES } from "./matmul_layout.ts";
+import { readsPairs } from "./matmul_text.ts";
 import { matmulReference } from "./matmul_reference.ts";
 import { EXACT, inputs, runCase, TOLERANCE, WALKING } from "./matmul_testing.ts";
 
@@ -29,7 +30,7 @@ const SINGLE_LANE: MatmulLayout = { form: "lanes", lanes: 1, owns: "rows", tile_
 
 /** The forms that this device can run: its own, the one without broadcasts, and those of GPUs. */
 const layouts = (gpu: Gpu, orientation: "nt" | "nn"): MatmulLayout[] => [
-  ...(gpu.facts.software ? everyLayout(gpu, orientation) : []),
+  ...(gpu.facts.software ? everyLayout(gpu, { reads_pairs: orientation === "nt" }) : []),
   SINGLE_LANE,
   ...WALKING,
 ];
@@ -40,7 +41,7 @@ const layouts = (gpu: Gpu, orientation: "nt" | "nn"): MatmulLayout[] => [
  */
 function types(layout: MatmulLayout): readonly WeightTypeName[] {
   if (layout.form === "lanes") {
-    if (layout.owns === "columns" && layout.tile_rows > 1) return ["f16", "q8_0"];
+    if (layout.owns === "columns") return ["f16"];
     return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
   }
   return layout.block_rows === 16 ? WEIGHT_TYPE_NAMES : layout.block_columns === 16 ? ["f32"] : ["f16"];
@@ -84,7 +85,8 @@ for (const compute of ["f32", "f16"] as const) {
           const { y } = await runCase(gpu, shape, { ...setting, layout });
           expectClose(y, all.y, EXACT, `${orientation} ${JSON.stringify(layout)}`);
         }
-        const layout = chooseLayout(gpu, { ...shape, rows: 1 }, orientation);
+        const reads_pairs = readsPairs({ orientation, weight: "f16" });
+        const layout = chooseLayout(gpu, { ...shape, rows: 1 }, { reads_pairs });
         const alone = await runCase(gpu, { ...shape, rows: 1 }, { ...setting, layout }, last);
         expectClose(alone.y, all.y.subarray(at * shape.columns), EXACT, `${orientation}, one row`);
       }
@@ -105,11 +107,11 @@ gpuTest(
     };
     for (const orientation of ["nt", "nn"] as const) {
       for (const type of WEIGHT_TYPE_NAMES) {
-        const setting = { type, orientation };
-        const all = await runCase(gpu, shape, { ...setting, layout: chooseLayout(gpu, shape, orientation) });
+        const setting = { type, orientation }, reads_pairs = readsPairs({ orientation, weight: type });
+        const all = await runCase(gpu, shape, { ...setting, layout: chooseLayout(gpu, shape) });
         const tiles = await runCase(gpu, shape, { ...setting, layout: SMALL });
         expectClose(tiles.y, all.y, EXACT, `${orientation} ${type}, in tiles`);
-        const alone = { ...setting, layout: chooseLayout(gpu, { ...shape, rows: 1 }, orientation) };
+        const alone = { ...setting, layout: chooseLayout(gpu, { ...shape, rows: 1 }, { reads_pairs }) };
         const { y } = await runCase(gpu, { ...shape, rows: 1 }, alone, first);
         expectClose(y, all.y.subarray(0, shape.columns), EXACT, `${orientation} ${type}, one row`);
       }
@@ -139,7 +141,7 @@ gpuTest(
       const shape = orientation === "nt"
         ? { ...sizes, columns: long, depth: 64 }
         : { ...sizes, columns: 64, depth: long };
-      for (const layout of [...everyLayout(gpu, orientation), SMALL]) {
+      for (const layout of [...everyLayout(gpu), SMALL]) {
         const type = layout === SMALL ? "f32" as const : "q8_0" as const;
         const setting = { type, orientation, layout }, name = `${orientation} ${JSON.stringify(layout)}`;
         const whole = await runCase(gpu, shape, setting);

@@ -60,6 +60,11 @@ export function groupColumns(layout: LanesLayout): number {
   return lanesThreads(layout.lanes) * layout.tile_vectors;
 }
 
+/** Whether a form for pairs of vectors of the weight can compute a product. */
+export function readsPairs({ orientation, weight }: Pick<MatmulKind, "orientation" | "weight">): boolean {
+  return orientation === "nt" && WEIGHT_TYPES[weight].pairs_wgsl !== undefined;
+}
+
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
 export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout): WgslPart[] {
   const reads_pairs = layout.form === "lanes" && layout.owns === "columns";
@@ -77,7 +82,7 @@ export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout)
 export function sharedParts(kind: MatmulKind, options: { reads_pairs?: boolean } = {}): WgslPart[] {
   const { planes } = WEIGHT_TYPES[kind.weight];
   return [
-    ...weightReader(WEIGHT_TYPES[kind.weight], options.reads_pairs === true),
+    ...weightReader(WEIGHT_TYPES[kind.weight], options),
     constantsPart({ first: 1 + planes.length }),
     kind.compute === "f16"
       ? { file: "operand_f16.wgsl", text: operandF16Wgsl }

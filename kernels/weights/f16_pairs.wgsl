@@ -4,6 +4,8 @@
 
 @group(0) @binding(1) var<storage, read> values: array<vec4<u32>>;
 
+struct Pair { first: vec4<f32>, second: vec4<f32> }
+
 fn four(packed: vec2<u32>) -> vec4<f32> {
   return vec4<f32>(unpack2x16float(packed.x), unpack2x16float(packed.y));
 }

@@ -146,7 +146,7 @@ export class Sampler {
     recorder.submit();
   }
 
-  /** Starts a block, which samples up to `steps` tokens for each sequence: one submit, one readback. */
+  /** Starts a block, which samples up to `steps` tokens for each sequence: one submit for each step, one readback. */
   start(adapter: DeviceAdapter | null, batch: readonly DecodeRow[], steps: number): DecodeBlock {
     const rows = paddedRows(batch.length), { recorder } = this.model;
     this.#uploadPages(batch.map((row) => row.sequence));
@@ -194,6 +194,8 @@ export class Sampler {
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
       last = this.#forward(adapter, rows, { ...state, ids: state.token, positions: state.token_position });
+      // The device works on a step while the next one is recorded.
+      if (step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     const sampled = recorder.submitAndRead([out]).then(([bytes]) =>

@@ -20,9 +20,10 @@ import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
 import { matmul } from "./matmul/matmul.ts";
+import type { MatmulKind } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { chooseMatrices } from "./matmul/matmul_matrices.ts";
-import type { Recorder } from "./recorder.ts";
+import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
 import { rope } from "./rope/rope.ts";
 import { fill, gatherRows, packHalves, scatterAddRows, scatterRows, unpackHalves } from "./rows/rows.ts";
@@ -58,7 +59,7 @@ function weightOf(type: WeightTypeName, rows: number, columns: number): Weight {
 class KernelLister {
   readonly names = new Map<Kernel, string>();
   readonly empty = f32(16);
-  readonly scratch = f32(16);
+  readonly scratch = f32(SCRATCH_BYTES / 4);
   readonly #taken = new Set<string>();
   #use = "";
 
@@ -82,13 +83,16 @@ class KernelLister {
 }
 
 function listAttention(list: KernelLister, { width, group, rules }: KernelShapes["heads"][number]): void {
-  const N = 3, q = f32(N, group, width), k = f32(N, 1, width), sums = f32(N, group);
-  const packed = { q, k, v: k, o: q, d_o: q, d_q: q, d_k: k, d_v: k, lse: sums, delta: sums };
   const shown = Object.entries(rules ?? {}).map(([name, value]) => `, ${name} ${value}`).join("");
   const use = `${group} heads of ${width}${shown}`, scaled = { scale: 1, ...rules };
-  if (width % headWidthStep(width) === 0) {
-    attentionForward(list.for(use), { ...packed, rows: of("u32", N, 4) }, scaled);
-    attentionBackward(list.for(use), { ...packed, rows: of("u32", N, 4) }, scaled);
+  const N = 3, q = f32(N, group, width), k = f32(N, 1, width);
+  // As many rows as a GPU divides into parts.
+  for (const rows of [N, 512]) {
+    const q = f32(rows, group, width), k = f32(rows, 1, width), sums = f32(rows, group);
+    const packed = { q, k, v: k, o: q, d_o: q, d_q: q, d_k: k, d_v: k, lse: sums, delta: sums };
+    if (width % headWidthStep(width) !== 0) continue;
+    attentionForward(list.for(use), { ...packed, rows: of("u32", rows, 4) }, scaled);
+    attentionBackward(list.for(use), { ...packed, rows: of("u32", rows, 4) }, scaled);
   }
   const places = { page_table: of("u32", 2, 2), slots: of("u32", N), positions: of("u32", N) };
   for (const dtype of ["f32", "f16"] as const) {
@@ -103,9 +107,13 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
 }
 
 /** The layouts of a device's products. */
-function layoutsOf(gpu: KernelLister["gpu"], compute: "f32" | "f16"): MatmulLayout[] {
+function layoutsOf(
+  gpu: KernelLister["gpu"],
+  { compute, orientation }: Pick<MatmulKind, "compute" | "orientation">,
+): MatmulLayout[] {
   const matrices = [20, 100, 1000].map((rows) => chooseMatrices(gpu, compute, rows));
-  return matrices.some((layout) => layout === null) ? everyLayout(gpu) : matrices.map((layout) => layout!);
+  if (matrices.some((layout) => layout === null)) return everyLayout(gpu, orientation);
+  return matrices.map((layout) => layout!);
 }
 
 function listMatmul(list: KernelLister): void {
@@ -113,10 +121,11 @@ function listMatmul(list: KernelLister): void {
     const table = weightOf(type, 64, 256);
     embedding(list.for("any table"), { ids: of("u32", 3), table, x: f32(3, 256) });
     for (const compute of ["f32", "f16"] as const) {
-      for (const layout of layoutsOf(list.gpu, compute)) {
-        const recorder = list.for(layoutName(layout)), options = { compute, layout };
-        matmul(recorder, "nt", { x: f32(20, 256), weight: table, y: f32(20, 64) }, options);
-        matmul(recorder, "nn", { x: f32(20, 64), weight: table, y: f32(20, 256) }, options);
+      for (const orientation of ["nt", "nn"] as const) {
+        const [x, y] = orientation === "nt" ? [f32(20, 256), f32(20, 64)] : [f32(20, 64), f32(20, 256)];
+        for (const layout of layoutsOf(list.gpu, { compute, orientation })) {
+          matmul(list.for(layoutName(layout)), orientation, { x, weight: table, y }, { compute, layout });
+        }
       }
     }
   }

@@ -241,6 +241,19 @@ Deno.test("the two forms of a group have the same tokens and differ in what is s
   }
 });
 
+Deno.test("PyTorch's part reads numbers and lists of the shape that a line of the bench has", async () => {
+  const text = await Deno.readTextFile(new URL("bench_pytorch.py", import.meta.url)),
+    shape = testShape(1, {});
+  const reads = [...text.matchAll(/(\bin )?\b(?:shape|s)((?:\["\w+"\]|\[0\])+)/g)];
+  assert.ok(reads.length > 10);
+  for (const [read, is_list, path] of reads) {
+    const value = [...path!.matchAll(/\w+/g)].reduce<unknown>((at, [key]) => {
+      return (at as Record<string, unknown> | undefined)?.[key];
+    }, shape);
+    assert.ok(is_list ? Array.isArray(value) : typeof value === "number", `${read} is ${typeof value}`);
+  }
+});
+
 Deno.test("the parts to measure are checked by name", () => {
   assert.deepEqual(parseParts("matmul, decode"), ["matmul", "decode"]);
   assert.throws(() => parseParts("matmul,speed"), /Cannot measure speed: there are peak, matmul/);

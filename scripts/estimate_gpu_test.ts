@@ -84,7 +84,7 @@ Deno.test("attention takes the time of its products, or of the pages that it rea
   const q = tensor("f32", 8, 2, 16), operands = { q };
   const statistics = {
     ...{ vgprs: 1, spills: 0, lds_bytes: 0, instructions: 0, latency: 0, inverse_throughput: 0 },
-    tile: { instructions: 180, fmas: 100, around: 20 },
+    tile: { instructions: 180, fmas: 100, around: 20, around_fmas: 0 },
   };
   // 2 products of 8 rows · 10 keys · 2 heads · 16; half of the issued instructions count, and half of these are products.
   const forward = launch("attention_forward", { operands });

@@ -54,12 +54,16 @@ Deno.test("a tile is the block with the most multiply-adds, with the rest of the
     line("v_pk_fma_f16 v1, v2, v3, v4").repeat(3) + line("s_cbranch_scc1 BB2") +
     "BB6:\n" + line("s_branch BB1") + "BB7:\n" + line("s_endpgm");
   // 30 + 10 + 2·10 + 4 + 2·3 multiply-adds; a load and a branch besides; 2 instructions in BB2 and 1 in BB3.
-  assert.deepEqual(parsePipeline(text).tile, { instructions: 59, fmas: 70, around: 3 });
+  assert.deepEqual(parsePipeline(text).tile, { instructions: 59, fmas: 70, around: 3, around_fmas: 1 });
 });
 
 const FORM: Statistics = {
   ...{ vgprs: 96, sgprs: 128, spills: 0, lds_bytes: 8192, waves: 16, instructions: 2880, code_bytes: 13_668 },
-  ...{ latency: 114_852, inverse_throughput: 30_147, tile: { instructions: 1332, fmas: 1024, around: 424 } },
+  ...{
+    latency: 114_852,
+    inverse_throughput: 30_147,
+    tile: { instructions: 1332, fmas: 1024, around: 424, around_fmas: 0 },
+  },
 };
 
 function compiled(forms: Record<string, Statistics>): CompiledFamilies {
@@ -79,7 +83,7 @@ Deno.test("a value above its ceiling, a form without one and a ceiling without a
   assert.deepEqual(problemsOf({ product: { ...FORM, spills: 1, vgprs: 97 }, plain }), [
     "navi21: product: vgprs 97 is above 96, spills 1 is above 0",
   ]);
-  const wider = { ...FORM, tile: { instructions: 1340, fmas: 1024, around: 424 } };
+  const wider = { ...FORM, tile: { instructions: 1340, fmas: 1024, around: 424, around_fmas: 0 } };
   assert.deepEqual(problemsOf({ product: wider, plain }), [
     "navi21: product: instructions per FMA 1.3086 is above 1.3008",
   ]);

@@ -251,6 +251,28 @@ Deno.test({
 });
 
 Deno.test({
+  name: `searches that begin while another looks share the next look${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (proc) => {
+      const file = join(proc, "77/environ");
+      await Deno.mkdir(join(proc, "77"));
+      // A look waits at this file until somebody has written it.
+      ok((await new Deno.Command("mkfifo", { args: [file] }).output()).success);
+      const letLook = () => Deno.writeTextFile(file, "HOME=/w1\0PATH=/bin\0");
+      const ended: number[] = [];
+      const search = (i: number) => killProcessesOf(`/w${i}`, { proc }).then(() => ended.push(i));
+      const first = search(0), others = [1, 2, 3].map(search);
+      await letLook();
+      await first;
+      deepEqual(ended, [0], "what began later is not answered by what was seen before");
+      await letLook();
+      await Promise.all(others);
+      deepEqual(ended.toSorted(), [0, 1, 2, 3]);
+    }),
+});
+
+Deno.test({
   name: `a search that does not find even itself is reported as impossible${skipped}`,
   ignore: !LINUX,
   fn: () =>

@@ -1,5 +1,5 @@
-// Packed attention, backward to q, for GPUs: rows, heads and threads are laid out as in attention_forward_tiles.wgsl;
-// a thread holds at most 8 vectors each of q, d_o and d_q.
+// Packed attention, backward to q, for GPUs: rows, heads and threads are laid out as in attention_forward_tiles.wgsl, and the
+// scores have the same bits. The files that are inserted say how.
 //
 //   p[i, h, j] = exp(s[i, h, j] − lse[i, h])
 //   d_s[i, h, j] = soft_cap'(s[i, h, j]) · p[i, h, j] · (d_o[i, h] · v[j] − delta[i, h])
@@ -30,84 +30,106 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 @group(0) @binding(7) var<storage, read> delta: array<f32>;
 @group(0) @binding(8) var<storage, read_write> d_q: array<vec4<f32>>;
 
-const TILE = {KEYS}u * {D4}u;
+const BLOCK = 32u;
 
-// Nested arrays: where the key is a constant, naga clamps one index for all keys.
-var<workgroup> k_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
-var<workgroup> v_tile: array<array<vec4<f32>, {D4}>, {KEYS}>;
-// The parts of s and d_p.
-var<workgroup> s_part: array<array<vec2<f32>, {THREADS}>, {KEYS}>;
+// Queries, then the weights of 4 rows; keys, then values. 9 numbers instead of 8 keep neighbours in different banks.
+var<workgroup> a_tile: array<array<array<vec4<f32>, 9>, {G}>, 4>;
+var<workgroup> b_tile: array<array<array<vec4<f32>, 9>, {KG}>, {KT}>;
+
+// A thread's 4 rows: the place of the first one, how many are stored, and a bit for each one of padding, which sees only
+// itself.
+struct OwnRows { place: u32, stored: u32, padding: u32 }
+
+fn is_stored(own: OwnRows, i: u32) -> bool { return i < own.stored; }
+
+fn is_seen(own: OwnRows, i: u32, key: u32) -> bool {
+  let place = own.place + i;
+  return sees(select(first_seen(place), place, (own.padding >> i & 1u) == 1u), place, key);
+}
+
+// What a workgroup works on: its key/value head, and the span of its segment.
+struct Tile { kv: u32, span: vec4<u32> }
+
+// The index of the first vector of the key at a place.
+fn token_at(tile: Tile, place: u32) -> u32 {
+  return (min(row_of_key(tile.span, place), params.rows - 1u) * params.kv_heads + tile.kv) * {D4}u;
+}
+
+fn left0(at: u32) -> vec4<f32> { return q[at]; }
+fn right0(at: u32) -> vec4<f32> { return k[at]; }
+fn left1(at: u32) -> vec4<f32> { return d_o[at]; }
+fn right1(at: u32) -> vec4<f32> { return v[at]; }
+fn summed0(at: u32) -> vec4<f32> { return k[at]; }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-  let part = thread % {PARTS}u;
-  let slot = thread / {PARTS}u;
-  let first = group.x * {ROWS}u;
-  let i = first + slot % {ROWS}u;
-  let last = params.rows - 1u;
-  let row = min(i, last);
+  let g = thread / {KG}u;
+  let kg = thread % {KG}u;
   let group_heads = params.heads / params.kv_heads;
   let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
   let kv = group.y / chunks;
-  let head = group.y % chunks * {HEADS}u + slot / {ROWS}u;
-  let at = row * params.heads + kv * group_heads + min(head, group_heads - 1u);
+  let first = group.x * {ROWS}u;
+  let last = params.rows - 1u;
+  let tile = Tile(kv, rows[first]);
 
-  let span = rows[row];
-  let tile = rows[first];
-  // A row of padding sees only itself.
-  let place = place_of(tile, i);
-  let begin = select(place, first_seen(place), span.z == tile.z);
-  let end = place_of(tile, first) + {ROWS}u;
+  // The vector and the row that the thread stages, and the index of that row's query. Rows and heads after the last are
+  // read from where the buffer has other numbers, and not stored.
+  let left_step = params.heads * {D4}u;
+  let lane = min(thread % 8u, {CW}u - 1u);
+  let load = thread / 8u;
+  let head = kv * group_heads + group.y % chunks * {HEADS}u;
+  let left_at = (first + load % {ROWS}u) * left_step + (head + load / {ROWS}u) * {D4}u;
 
-  let lse_i = lse[at];
-  let delta_i = delta[at];
-  #for c CHUNKS
-  let q{c} = q[at * {D4}u + {c}u * {PARTS}u + part] * params.scale;
-  let d_o{c} = d_o[at * {D4}u + {c}u * {PARTS}u + part];
-  var d_q{c} = vec4<f32>();
+  // The thread's rows of one head.
+  let row = first + 4u * g % {ROWS}u;
+  let own_head = head + 4u * g / {ROWS}u;
+  let is_head = own_head < (kv + 1u) * group_heads;
+  let own = row * left_step + own_head * {D4}u + kg;
+  let first_place = place_of(tile.span, first);
+  var own_rows = OwnRows(place_of(tile.span, row), select(0u, params.rows - min(row, params.rows), is_head), 0u);
+  #for i 4
+  own_rows.padding |= select(0u, 1u << {i}u, rows[min(row + {i}u, last)].z != tile.span.z);
   #end
+  let is_segment = first + {ROWS}u <= params.rows && rows[min(first + {ROWS}u - 1u, last)].z == tile.span.z;
 
-  for (var base = first_block(place_of(tile, first), {KEYS}u); base < end; base += {KEYS}u) {
-    workgroupBarrier();
-    for (var x = thread; x < TILE; x += {THREADS}u) {
-      let j = base + x / {D4}u;
-      let key_row = row_of_key(tile, j);
-      let from_key = (min(key_row, last) * params.kv_heads + kv) * {D4}u + x % {D4}u;
-      k_tile[x / {D4}u][x % {D4}u] = k[from_key];
-      v_tile[x / {D4}u][x % {D4}u] = v[from_key];
-    }
-    workgroupBarrier();
-
-    #for l KEYS
-    {
-      var s = vec2<f32>();
-      #for c CHUNKS
-      s.x += dot(q{c}, k_tile[{l}][{c}u * {PARTS}u + part]);
-      s.y += dot(d_o{c}, v_tile[{l}][{c}u * {PARTS}u + part]);
-      #end
-      s_part[{l}][thread] = s;
-    }
+  var lse_of = vec4<f32>();
+  var delta_of = vec4<f32>();
+  #for i 4
+  lse_of[{i}] = lse[min(row + {i}u, last) * params.heads + own_head];
+  delta_of[{i}] = delta[min(row + {i}u, last) * params.heads + own_head];
+  #end
+  let column_from = 0u;
+  var sum = vec4<f32>();
+  #for n V_STAGES
+  #for i 4
+  var o0_{i}_{n} = vec4<f32>();
+  #end
+  #end
+  let end = first_place + {ROWS}u;
+  for (var base = first_block(first_place, BLOCK); base < end; base += BLOCK) {
+    let is_masked = !is_segment || window > 0u || base + BLOCK > first_place;
+    #for n K_LOADS
+    let right_at{n} = token_at(tile, base + load + {n*LOADERS}u);
     #end
-    workgroupBarrier();
+    #insert products
+    #for t KT
+    #for i 4
+    let capped{i}_{t} = soft_cap(s0_{i}_{t} * params.scale);
+    let d_capped{i}_{t} = exp(capped{i}_{t} - lse_of[{i}]) * (s1_{i}_{t} - delta_of[{i}]);
+    var w0_{i}_{t} = soft_cap_gradient(d_capped{i}_{t}, capped{i}_{t});
+    if is_masked { w0_{i}_{t} = select(0.0, w0_{i}_{t}, is_seen(own_rows, {i}u, base + {t*KG}u + kg)); }
+    #end
+    #end
+    #insert sums
+  }
 
-    #for l KEYS
-    {
-      let seen = sees(begin, place, base + {l}u);
-      var s = vec2<f32>();
-      #for x PARTS
-      s += s_part[{l}][slot * {PARTS}u + {x}u];
-      #end
-      let c = soft_cap(s.x);
-      let d_s = select(0.0, soft_cap_gradient(exp(c - lse_i) * (s.y - delta_i), c), seen);
-      #for c CHUNKS
-      d_q{c} += d_s * k_tile[{l}][{c}u * {PARTS}u + part];
-      #end
+  #for i 4
+  if is_stored(own_rows, {i}u) {
+    #for n V_STAGES
+    if {n*KG}u + select(kg, 0u, {D4%KG} == 0) < {D4}u {
+      d_q[own + {i}u * left_step + {n*KG}u] = o0_{i}_{n} * params.scale;
     }
     #end
   }
-
-  if i > last || head >= group_heads { return; }
-  #for c CHUNKS
-  d_q[at * {D4}u + {c}u * {PARTS}u + part] = d_q{c} * params.scale;
   #end
 }

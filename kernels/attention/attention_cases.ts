@@ -36,6 +36,11 @@ export const CASES: readonly AttentionCase[] = [
   { name: "heads of 256", groups: [{ prompt: 3, members: [35, 6] }], ...shape(2, 1, 256) },
   { name: "heads of 128", groups: [{ prompt: 11, members: [21, 6] }], ...shape(4, 2, 128) },
   {
+    name: "more rows than a part has, and more keys than are summed at once",
+    groups: [{ prompt: 300, members: [40, 290] }],
+    ...shape(2, 1, 8),
+  },
+  {
     name: "scores in the thousands",
     groups: [{ prompt: 20, members: [10, 10] }],
     ...shape(4, 2, 16),

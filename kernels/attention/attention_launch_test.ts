@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { type Kernel, kernelText } from "../kernel.ts";
-import { Recorder } from "../recorder.ts";
+import { Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ShapeError } from "../shape.ts";
 import { Allocator, type Tensor } from "../tensor.ts";
 import { filled, gpuTest, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
-import { attentionRowAlignment, ROW_ALIGNMENTS } from "./attention_plan.ts";
+import { attentionRowAlignment, planKeyParts, ROW_ALIGNMENTS } from "./attention_plan.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "./packed_rows.ts";
 
@@ -160,8 +160,22 @@ Deno.test("the texts for lanes are straight-line code with named registers", () 
 });
 
 Deno.test("the texts for tiles share staged rows and are straight-line code for each thread", () => {
-  // 4 threads share a head of 32 vectors.
   const texts = textsOf([1, 1, 128], { form: "tiles" });
+  assert.deepEqual(counts(texts, /^\s*#|\{[A-Za-z0-9]+\}/gm), [0, 0, 0], "nothing is left of the template");
   assert.deepEqual(counts(texts, /var<workgroup> \w+_tile/g), [2, 2, 2]);
-  assert.deepEqual(counts(texts, /\+= dot\(/g), [64, 128, 128], "8 keys by the 8 vectors of a thread");
+  // 32 staged dimensions of 4 by 4 pairs of a row and a key, or twice of 4 by 2.
+  assert.deepEqual(counts(texts, /s\d_\d_\d = fma/g), [512, 512, 512], "products");
+  // 32 keys of 4 rows with 4 or 2 vectors; d_k and d_v.
+  assert.deepEqual(counts(texts, /o\d_\d_\d = fma\(vec4/g), [512, 256, 512], "sums");
+});
+
+Deno.test("the rows that see a tile of keys are divided by the packing's rows, within the scratch tensor", () => {
+  const of = (rows: number, kv_heads = 2, width = 64) => planKeyParts({ rows, heads: 8, kv_heads, width });
+  assert.deepEqual(of(256), { parts: 1, part: 256, keys: 256 });
+  // 257 rows in 2 parts; a key has 2 parts of 2 gradients of 2 heads of 64 numbers.
+  assert.deepEqual(of(257), { parts: 2, part: 160, keys: SCRATCH_BYTES / 2048 });
+  assert.deepEqual([of(2048).parts, of(2049).parts, of(8192).parts], [8, 8, 8]);
+  const { parts, part, keys } = of(8192, 8, 128);
+  assert.equal(part, 1024);
+  assert.ok(keys % 32 === 0 && 2 * 4 * parts * keys * 8 * 128 <= SCRATCH_BYTES && keys >= 512);
 });

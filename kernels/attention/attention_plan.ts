@@ -1,15 +1,12 @@
 /** Plans attention's kernels for a device and a shape of heads. */
 
 import type { Gpu } from "../device.ts";
-import { ceilDiv } from "../shape.ts";
+import { SCRATCH_BYTES } from "../recorder.ts";
+import { ceilDiv, roundUp } from "../shape.ts";
 import { deviceOptions, type FormOptions, lanesThreads } from "../variant.ts";
 
-/** Rows of a workgroup, and rows that it stages at a time, on GPUs. */
-const TILE_ROWS = 32, TILE_KEYS = 8;
-/** Heads with more vectors than this stage half as many rows: 8 of them would not fit in 16 KB of workgroup memory. */
-const WIDE_HEAD = 32;
-/** Threads of a workgroup on GPUs: 128 partial dot products for 8 keys fill 8 KB. */
-const TILE_THREADS = 128;
+/** Rows, or keys, of a workgroup on GPUs. */
+export const TILE_ROWS = 32;
 /**
  * Numbers that a lane holds in named registers. More of them would spill, and compile longer than they save in loads.
  */
@@ -37,7 +34,7 @@ export interface AttentionPlan {
 }
 
 /**
- * The plan of a kernel whose threads own rows.
+ * The plan of a kernel for software adapters whose lanes own rows.
  *
  * @param shape `vectors`: the number of head-sized vectors that a lane holds for each head.
  */
@@ -46,42 +43,87 @@ export function planHeads(
   options: FormOptions,
   shape: HeadsShape & { vectors: number },
 ): AttentionPlan {
-  const { form, lanes } = { ...deviceOptions(gpu), ...options };
+  const { lanes } = { ...deviceOptions(gpu), ...options };
   const { width, heads, kv_heads, vectors } = shape;
   const group = heads / kv_heads;
-  const chunksOf = (most: number) => ceilDiv(group, Math.max(1, Math.floor(most)));
-  if (form === "tiles") {
-    const tile = planTile(width);
-    const chunks = chunksOf(TILE_THREADS / (TILE_ROWS * tile.PARTS));
-    const HEADS = ceilDiv(group, chunks);
-    const THREADS = HEADS * TILE_ROWS * tile.PARTS;
-    return { constants: { ...tile, HEADS, THREADS }, rows: TILE_ROWS, chunks };
-  }
-  const chunks = chunksOf(LANE_NUMBERS / (vectors * width));
+  const chunks = ceilDiv(group, Math.max(1, Math.floor(LANE_NUMBERS / (vectors * width))));
   const THREADS = lanesThreads(lanes);
   const constants = { D4: width / 4, HEADS: ceilDiv(group, chunks), LANES: lanes, THREADS };
   return { constants, rows: THREADS, chunks };
 }
 
-/** The plan of the kernel whose threads own keys. */
+/** The passes of the kernels for GPUs. */
+export type TilesPass = "forward" | "query" | "key";
+
+/** Vectors of a block, and keys whose sums are computed by themselves, in the form `tiles`. */
+const BLOCK = 32, SPLIT = 256;
+
+/**
+ * Threads that share 4 rows of a pass, by the vectors of a head. More of them hold less of the sums and of a block's
+ * scores, so that nothing spills; fewer load less from workgroup memory for each multiply-add.
+ */
+function sharers(pass: TilesPass, D4: number): number {
+  if (pass === "key") return 16;
+  return D4 <= 16 || pass === "forward" && D4 <= 32 ? 8 : 16;
+}
+
+/** Widths in vectors from which the sums of keys and of values are split between two workgroups. */
+const SLICED_HEAD = 32;
+
+/** The plan of a kernel for GPUs: workgroups of `rows` rows, or keys. */
+export function planTiles(
+  pass: TilesPass,
+  { width, heads, kv_heads }: HeadsShape,
+  rows = TILE_ROWS,
+): AttentionPlan {
+  const D4 = width / 4, group = pass === "key" ? 1 : heads / kv_heads, KG = sharers(pass, D4);
+  const chunks = ceilDiv(group, Math.max(1, Math.floor((KG === 16 ? 32 : 64) / rows)));
+  const HEADS = ceilDiv(group, chunks), G = HEADS * rows / 4, THREADS = G * KG, KT = BLOCK / KG;
+  // Vectors of the dimension that are staged at a time.
+  let CW = Math.min(D4, 8);
+  while (D4 % CW !== 0) CW--;
+  // Rows of a stage of values, which have KG vectors each.
+  const VK = KG === 16 ? 16 : BLOCK, SLICES = pass === "key" && D4 > SLICED_HEAD ? 2 : 1;
+  // Groups of 8 threads, which load a row at a time.
+  const LOADERS = THREADS / 8;
+  const constants = {
+    ...{ D4, ROWS: rows, HEADS, G, KG, KT, THREADS, LOADERS, CW, SPLIT, SLICES },
+    ...{ V_STAGES: ceilDiv(ceilDiv(D4, SLICES), KG), V_HALVES: BLOCK / VK, VE: VK / 4, V_LANES: KG / 8 },
+    ...{ Q_LOADS: 4 * G / LOADERS, K_LOADS: BLOCK / LOADERS, V_LOADS: VK / LOADERS },
+    ...{ PASSES: pass === "forward" ? 1 : 2, ACCS: pass === "key" ? 2 : 1 },
+  };
+  return { constants, rows, chunks: pass === "key" ? SLICES : chunks };
+}
+
+/** How the rows that see a tile of keys are divided between workgroups. */
+export interface KeyParts {
+  /** The most parts of a tile. */
+  parts: number;
+  /** Rows of a part, counted from the tile's first key. */
+  part: number;
+  /** The most keys of a dispatch: their parts fit into the scratch tensor. */
+  keys: number;
+}
+
+/** Rows of a part at least, so that its work outweighs its sums, and the most parts. */
+const PART_ROWS = 256, MAX_PARTS = 8;
+
+/** Divides the rows of a packing for the gradients of keys and values on GPUs. */
+export function planKeyParts({ rows, kv_heads, width }: HeadsShape): KeyParts {
+  const parts = Math.min(MAX_PARTS, ceilDiv(rows, PART_ROWS)),
+    part = roundUp(ceilDiv(rows, parts), TILE_ROWS);
+  if (parts === 1) return { parts, part, keys: rows };
+  const key_bytes = 2 * 4 * parts * kv_heads * width;
+  return { parts, part, keys: Math.floor(SCRATCH_BYTES / key_bytes / TILE_ROWS) * TILE_ROWS };
+}
+
+/** The plan of the kernel for software adapters whose lanes own keys. */
 export function planKeys(gpu: Gpu, options: FormOptions, { width }: HeadsShape): AttentionPlan {
-  const { form, lanes } = { ...deviceOptions(gpu), ...options };
-  if (form === "tiles") {
-    const tile = planTile(width);
-    return { constants: { ...tile, THREADS: TILE_ROWS * tile.PARTS }, rows: TILE_ROWS, chunks: 1 };
-  }
+  const { lanes } = { ...deviceOptions(gpu), ...options };
   // Two keys in a lane halve the loads of rows; k, v, d_k and d_v of more keys would not fit in registers.
   const KEYS = Math.max(1, Math.min(2, Math.floor(LANE_NUMBERS / (4 * width))));
   const THREADS = lanesThreads(lanes);
   return { constants: { D4: width / 4, KEYS, LANES: lanes, THREADS }, rows: THREADS * KEYS, chunks: 1 };
-}
-
-/** Splits a head between PARTS threads, so that each holds at most 8 of its vectors. */
-function planTile(width: number): { D4: number; PARTS: number; CHUNKS: number; ROWS: number; KEYS: number } {
-  const D4 = width / 4;
-  let PARTS = ceilDiv(D4, 8);
-  while (D4 % PARTS !== 0) PARTS++;
-  return { D4, PARTS, CHUNKS: D4 / PARTS, ROWS: TILE_ROWS, KEYS: D4 > WIDE_HEAD ? TILE_KEYS / 2 : TILE_KEYS };
 }
 
 export interface HeadsShape {

@@ -139,7 +139,7 @@ export function attentionPaged(
   const y = kv_heads * plan.chunks;
   const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
   recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
-  if (lanes === 1) return; // A single row shares all of its pages with itself.
+  if (lanes === 1) return; // A row without lanes beside it finds all of its pages shared.
   const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }), ...visible);
-  recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, lanes]);
+  recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, Math.min(rows, lanes)]);
 }

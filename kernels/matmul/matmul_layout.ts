@@ -9,7 +9,7 @@ import { ceilDiv, roundUp } from "../shape.ts";
 import { layoutClass, type LayoutTable } from "../layout_table.ts";
 import { deviceForm, deviceOptions } from "../variant.ts";
 import type { MatricesLayout } from "./matmul_matrices.ts";
-import { type LanesLayout, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
+import { type LanesLayout, type MatmulKind, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
 
 /** A form of scalar sums. `split`: each chunk of the depth has workgroups of its own. */
 export type ScalarLayout = LanesLayout | TilesLayout & { split: boolean };
@@ -79,38 +79,45 @@ export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "d
 }
 
 /**
- * The layout of scalar sums for a device and a product: the one that was measured, if any, or else on a GPU it is the largest tile with workgroups enough: by itself, or with
- * workgroups for each chunk. A software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
+ * The layout of scalar sums for a device and a product; `nt` where no orientation is given. It is the one that was measured,
+ * if any. Otherwise on a GPU it is the largest tile with workgroups enough: by itself, or with workgroups for each chunk. A
+ * software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
  */
 export function chooseLayout(
   gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
   size: ProductSize,
+  orientation: MatmulKind["orientation"] = "nt",
 ): ScalarLayout {
-  return (gpu.layouts && measuredLayout(gpu, gpu.layouts, size)) ?? suggestedLayout(gpu, size);
+  const suggested = suggestedLayout(gpu, size, orientation);
+  return (gpu.layouts && measuredLayout(gpu, gpu.layouts, { size, suggested })) ?? suggested;
 }
 
 /** The layout of a table; null where it has none, or one that would compute too much in vain. */
 function measuredLayout(
   gpu: Pick<Gpu, "facts" | "subgroup_size">,
   table: LayoutTable,
-  size: ProductSize,
+  { size, suggested }: { size: ProductSize; suggested: ScalarLayout },
 ): ScalarLayout | null {
   const name = layoutClass(size), choice = name === null ? undefined : table[name];
   const layout = choice && everyLayout(gpu)[choice.layout];
   if (!layout) return null;
-  if (layout.form === "lanes") return layout;
+  // The form for few rows is for them alone, and they have no class of their own.
+  if (layout.form === "lanes") {
+    return suggested.form === "lanes" && suggested.owns === layout.owns ? layout : null;
+  }
   const is_padded = layout !== TILES.small &&
     roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;
   return is_padded ? null : { ...layout, split: choice.split };
 }
 
 /** The layout by the numbers of workgroups. */
-function suggestedLayout(gpu: Pick<Gpu, "facts" | "subgroup_size">, size: ProductSize): ScalarLayout {
+function suggestedLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  size: ProductSize,
+  orientation: MatmulKind["orientation"],
+): ScalarLayout {
   const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
-  if (form === "lanes") {
-    if (lanes === 1) return { form, lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
-    return { form, lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
-  }
+  if (form === "lanes") return lanesLayout(lanes, { ...size, orientation });
   const chunks = ceilDiv(size.depth, chunkLength(size));
   const can_split = chunks > 1 && partialBytes(size, chunks) <= SCRATCH_BYTES;
   const { large, middle, small, narrow } = TILES, is_narrow = columns <= NARROW_COLUMNS;
@@ -126,15 +133,39 @@ function suggestedLayout(gpu: Pick<Gpu, "facts" | "subgroup_size">, size: Produc
   return { ...last, split: can_split && workgroups(last, rows, columns) < MULTIPROCESSORS };
 }
 
+/** Rows of the form for few rows, which takes the next larger number. For more the other forms are as fast. */
+const FEW_ROWS = [1, 4];
+
+function lanesLayout(
+  lanes: number,
+  { rows, columns, orientation }: ProductSize & Pick<MatmulKind, "orientation">,
+): LanesLayout {
+  const shared = { form: "lanes", lanes, tile_vectors: 4 } as const;
+  if (lanes === 1) return { ...shared, owns: "rows", tile_rows: rows > 4 ? 8 : 1 };
+  const few = FEW_ROWS.find((most) => rows <= most), is_narrow = columns <= NARROW_COLUMNS;
+  // LoRA's matrices have too few columns to be worth the time to compile it.
+  if (few && orientation === "nt" && !is_narrow) return { ...shared, owns: "columns", tile_rows: few };
+  return { ...shared, owns: "rows", tile_rows: rows > 2 * lanes ? 4 : 1 };
+}
+
 /** The layouts of scalar sums of a device, but for whether they split. */
-export function everyLayout(gpu: Pick<Gpu, "facts" | "subgroup_size">): ScalarLayout[] {
+export function everyLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  orientation: MatmulKind["orientation"] = "nt",
+): ScalarLayout[] {
   if (deviceForm(gpu) === "tiles") return Object.values(TILES).map((tile) => ({ ...tile, split: false }));
-  return [1, 1000].map((rows) => suggestedLayout(gpu, { rows, columns: 4, depth: 4 }));
+  const rows = orientation === "nt" ? [...FEW_ROWS, 16, 1000] : [16, 1000];
+  return rows.map((rows) => suggestedLayout(gpu, { rows, columns: 1000, depth: 4 }, orientation));
 }
 
 /** A layout in words, such as `64 × 16`, the rows and columns of a workgroup. */
 export function layoutName(layout: MatmulLayout): string {
-  if (layout.form === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
+  if (layout.form === "lanes") {
+    const { lanes, owns, tile_rows } = layout;
+    return owns === "rows"
+      ? `lanes ${lanes}, ${tile_rows} rows of each`
+      : `lanes ${lanes}, ${tile_rows} rows of all`;
+  }
   const tile = `${layout.block_rows} × ${layout.block_columns}`;
   if (layout.form === "matrices") return `${tile}, matrices of subgroups`;
   return `${tile}${layout.split ? ", split" : ""}`;

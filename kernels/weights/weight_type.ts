@@ -1,6 +1,7 @@
 /** The interface of a type of weights; `table.ts` lists the types. */
 
 import type { WgslPart } from "../kernel.ts";
+import anyPairsWgsl from "./any_pairs.wgsl" with { type: "text" };
 import { bytesOf, type DType } from "../tensor.ts";
 import type { PlaneArrays } from "./block_words.ts";
 
@@ -30,6 +31,25 @@ export interface WeightType {
   decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;
+  /** In place of `wgsl`, for kernels that read pairs: also declares `load_pair`. Absent: a pair is two of `load_weight`. */
+  readonly pairs_wgsl?: WgslPart;
+}
+
+const PAIR: WgslPart = {
+  file: "weights/pair.wgsl",
+  text: "struct Pair { first: vec4<f32>, second: vec4<f32> }\n",
+};
+
+/**
+ * The parts of a kernel that read a type.
+ *
+ * @param in_pairs Also declares `load_pair(i)`, the elements 8·i … 8·i + 7 of a matrix whose rows have a multiple of 8.
+ */
+export function weightReader({ wgsl, pairs_wgsl }: WeightType, in_pairs: boolean): WgslPart[] {
+  if (!in_pairs) return [wgsl];
+  return pairs_wgsl
+    ? [PAIR, pairs_wgsl]
+    : [wgsl, PAIR, { file: "weights/any_pairs.wgsl", text: anyPairsWgsl }];
 }
 
 /** Values of which a row must be a multiple, so that rows start at the start of a block and of a word. */

@@ -105,7 +105,8 @@ export async function storeLines(out: string, lines: readonly BenchLine[]): Prom
   return path;
 }
 
-async function readLines(path: string): Promise<BenchLine[]> {
+/** The lines of a bench's file; none when there is no file. */
+export async function readLines(path: string): Promise<BenchLine[]> {
   try {
     const text = await Deno.readTextFile(path);
     return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));

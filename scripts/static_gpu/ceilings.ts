@@ -7,7 +7,7 @@ import type { Statistics } from "./statistics.ts";
 
 const PATH = fileURLToPath(new URL("ceilings.json", import.meta.url));
 
-/** The stored values of a form, in this order; the last three only for a form with a tile. */
+/** The stored values of a form, in this order; the last four only for a form with a tile. */
 const FIELDS = [
   "vgprs",
   "spills",
@@ -18,6 +18,7 @@ const FIELDS = [
   "tile_instructions",
   "tile_fmas",
   "tile_around",
+  "tile_around_fmas",
 ] as const;
 
 /** The fields that may not rise. What lies in and around a tile counts by {@link instructionsPerFma}. */
@@ -55,7 +56,7 @@ export function ceilingsOf(families: CompiledFamilies, steps: readonly StepGrids
       const { tile } = statistics;
       (forms[name] ??= {})[family] = [
         ...HELD.map((field) => statistics[field]),
-        ...tile ? [tile.instructions, tile.fmas, tile.around] : [],
+        ...tile ? [tile.instructions, tile.fmas, tile.around, tile.around_fmas] : [],
       ];
     }
   }
@@ -91,10 +92,12 @@ export function storedStatistics(
 ): StoredStatistics | null {
   const values = forms[name]?.[family];
   if (!values) return null;
-  const [instructions, fmas, around] = values.slice(HELD.length);
+  const [instructions, fmas, around, around_fmas] = values.slice(HELD.length);
   return {
     ...Object.fromEntries(HELD.map((field, i) => [field, values[i]!])) as Record<typeof HELD[number], number>,
-    tile: instructions === undefined ? null : { instructions, fmas: fmas!, around: around! },
+    tile: instructions === undefined
+      ? null
+      : { instructions, fmas: fmas!, around: around!, around_fmas: around_fmas! },
   };
 }
 

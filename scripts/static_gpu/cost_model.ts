@@ -173,7 +173,9 @@ function attentionSeconds(gpu: GpuModel, launch: Launch, { statistics, keys }: L
   const { kernel, params, operands } = launch, [rows, heads, width] = operands.q!.shape as number[];
   const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(kernel)));
   const tile = statistics?.tile;
-  const share = tile ? ATTENTION_SHARE * tile.fmas / (tile.instructions + tile.around) : PLAIN_SHARE;
+  const share = tile
+    ? ATTENTION_SHARE * (tile.fmas + tile.around_fmas) / (tile.instructions + tile.around)
+    : PLAIN_SHARE;
   const flops = 2 * rows! * keys * heads! * width! * (PAIR_PRODUCTS[kernel.name] ?? 2);
   const compute = flops / (share * fill * peakFlops(gpu));
   if (!operands.k_pages) return compute;
@@ -206,7 +208,7 @@ export function launchSeconds(gpu: GpuModel, launch: Launch, facts: LaunchFacts)
   const { kernel } = launch, { statistics } = facts;
   if (kernel.name === "matmul_chunks") return chunksSeconds(gpu, launch);
   if (kernel.name.startsWith("matmul_") && statistics) return matmulSeconds(gpu, launch, statistics);
-  if (/^attention_(?!delta)/.test(kernel.name)) return attentionSeconds(gpu, launch, facts);
+  if (/^attention_(?!delta|key_parts)/.test(kernel.name)) return attentionSeconds(gpu, launch, facts);
   const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(kernel)));
   const products = 2 * multiplyAdds(launch) / (PLAIN_SHARE * fill * peakFlops(gpu));
   return Math.max(products, streamedBytes(launch) / (STREAM_SHARE * fill * gpu.bytes_per_second));

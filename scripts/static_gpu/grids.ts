@@ -38,7 +38,7 @@ export interface StepGrids {
 
 /** Whether a dispatch multiplies matrices. */
 export function isProduct({ name }: Pick<Kernel, "name">): boolean {
-  return /^(matmul_n|lora_gradient_tiles|attention_(?!delta))/.test(name);
+  return /^(matmul_n|lora_gradient_tiles|attention_(?!delta|key_parts))/.test(name);
 }
 
 /** The multiply-adds of a product with a matrix; 0 for other kernels, whose work does not follow from their shapes. */

@@ -26,6 +26,8 @@ export interface TileCounts {
   fmas: number;
   /** Instructions of the loop outside of the piece, all branches counted. */
   around: number;
+  /** FMAs among these. */
+  around_fmas: number;
 }
 
 /** A piece of code with fewer FMAs is no tile. */
@@ -99,8 +101,13 @@ function countTile(text: string): TileCounts | null {
   const tile = blocks.reduce<Block | null>((best, each) => each.fmas > (best?.fmas ?? 0) ? each : best, null);
   if (!tile || tile.fmas < MIN_TILE_FMAS) return null;
   const loop = loopAround(blocks, tile);
-  const around = loop.reduce((sum, { instructions }) => sum + instructions, 0) - tile.instructions;
-  return { instructions: tile.instructions, fmas: tile.fmas, around };
+  const sumOf = (count: "instructions" | "fmas") => loop.reduce((sum, block) => sum + block[count], 0);
+  return {
+    instructions: tile.instructions,
+    fmas: tile.fmas,
+    around: sumOf("instructions") - tile.instructions,
+    around_fmas: sumOf("fmas") - tile.fmas,
+  };
 }
 
 /** The blocks of the smallest loop with a block: from the target of a branch back to the block with the branch. */

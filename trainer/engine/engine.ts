@@ -176,8 +176,17 @@ export class Engine {
     shutdown: () => this.#exclusively(() => this.#shutdown()),
   };
 
-  /** Runs a job when the device is free. Jobs run in the order of their requests. */
+  /** Runs a job when the device does nothing. Jobs run in the order of their requests. */
   #exclusively<T>(job: () => Promise<T> | T): Promise<T> {
+    return this.#inTurn(async () => {
+      const batcher = this.#loaded?.batcher;
+      await batcher?.pause().catch((error) => batcher.fail(this.#lost ?? withAdvice(error)));
+      return await job();
+    });
+  }
+
+  /** Runs a job after those before it. A block of sequences may be running on the device. */
+  #inTurn<T>(job: () => Promise<T> | T): Promise<T> {
     const run = this.#job.then(job);
     // Work that a failed job recorded must not be submitted with the next job.
     this.#job = run.catch(() => this.#loaded?.model.recorder.discard());
@@ -195,7 +204,7 @@ export class Engine {
         this.#is_wanted = false;
         // Requests that have already arrived are accepted first, so that their prompts run in one batch.
         await new Promise((resolve) => setImmediate(resolve));
-        is_busy = await this.#exclusively(() => this.#step());
+        is_busy = await this.#inTurn(() => this.#step());
       }
       this.#is_pumping = false;
     })();

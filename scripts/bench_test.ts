@@ -14,13 +14,30 @@ import { type BenchLine, deviceSlug, readable, Report, storeLines } from "./benc
 import { groupSamples, stepSizes } from "./bench/step_sizes.ts";
 import { median, Stopwatch } from "./bench/timing.ts";
 import { parseParts, PARTS, runBench } from "./bench.ts";
+import { compareTargets } from "./bench_targets.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
 const FACTS = {
-  ...{ device: "A GPU (1.2)", driver: "3.4", backend: "vulkan", software: false },
+  ...{ device: "A GPU (1.2)", driver: "3.4", backend: "vulkan", webgpu: "deno" as const, software: false },
   ...{ model: "a.gguf", quick: true, commit: "0123abc", deno: "2.9.6" },
 };
+
+Deno.test("targets are compared with the best figure of their WebGPU, and met or missed on an H100 alone", () => {
+  const line = (name: string, value: number, webgpu: "deno" | "dawn") => ({
+    ...{ ...FACTS, device: "NVIDIA H100", model: "half.gguf", webgpu, bench: "decode", name, value },
+    ...{ unit: "tokens/s", time: "", load_average: 0 },
+  });
+  const lines = [line("64 sequences", 5000, "deno"), line("256 sequences", 9000, "deno")];
+  const [train, , deno, dawn] = compareTargets([...lines, line("256 sequences", 17_000, "dawn")]);
+  assert.deepEqual([train!.value, train!.is_met], [null, null]);
+  assert.deepEqual([deno!.name, deno!.value, deno!.must, deno!.is_met], ["256 sequences", 9000, 8000, true]);
+  assert.deepEqual([dawn!.value, dawn!.must, dawn!.is_met], [17_000, 18_000, false]);
+  assert.equal(
+    compareTargets([{ ...line("256 sequences", 9, "deno"), device: "llvmpipe" }])[2]!.is_met,
+    null,
+  );
+});
 
 async function linesOf(path: string): Promise<BenchLine[]> {
   const text = await Deno.readTextFile(path);
@@ -57,6 +74,7 @@ gpuTest("a quick bench of the tiny model stores a well-formed line for every par
       quick: true,
       out: folder,
       only: PARTS,
+      webgpu: "deno",
       print: (text) => printed.push(text),
     });
     const lines = await linesOf(path);

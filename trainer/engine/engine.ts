@@ -263,27 +263,25 @@ export class Engine {
 
   async #load(request: LoadRequest): Promise<ModelFacts> {
     if (this.#loaded) throw new ServiceError("conflict", "Cannot load another model: the engine has one");
-    const opened = await this.#open(request.device), what = `load ${request.path}`;
+    const { files = [], max_context } = request, what = `load ${request.path}`;
+    const opened = await this.#open(request.device);
     const sizes = loadSizes(request), { claim } = request, { software, name } = opened.facts;
     if (claim && !software) this.#lock ??= await DeviceLock.take(claim, { device: name });
     const gpu = claim && isTuned(claim.tuning, opened.facts) ? await tunedGpu(opened, claim.folder) : opened;
-    const { files = [] } = request;
     using file = await openGguf(asChecked(request.path, files));
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
     const loaded = await loadModel(gpu, file, request);
-    const { allocator, model } = loaded, { max_context } = request;
+    const { allocator, model } = loaded;
     // A tokenizer is read from the metadata, which stays in memory after the file is closed.
     const grammars = new Grammars(() => readTokenizer(file));
     gpu.device.pushErrorScope("out-of-memory");
     let failed: GPUError | null = null;
     try {
       const { trainer, sampler, kv } = createParts(allocator, model, sizes);
+      const most = request.demand && { most: adapterCount(request.demand) };
       const built = {
         ...loaded,
-        adapters: new Adapters(allocator, model, {
-          ...{ base_model: loaded.name, files },
-          ...(request.demand && { most: adapterCount(request.demand) }),
-        }),
+        adapters: new Adapters(allocator, model, { base_model: loaded.name, files, ...most }),
         trainer,
         batcher: new Batcher(sampler, { max_context, grammars, claimMemory: () => trainer.release() }, {
           sampled: (sequence, block) => this.#sampled(sequence, block),

@@ -98,7 +98,11 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
   for (const dtype of ["f32", "f16"] as const) {
     const pages = of(dtype, 4, 1, PAGE_TOKENS, width);
     const paged = { ...places, k_pages: pages, v_pages: pages };
-    attentionPaged(list.for(`${use}, ${dtype}`), { ...paged, q, o: q, state: f32(N, group, 2) }, scaled);
+    const attended = { ...paged, q, o: q, state: f32(N, group, 2) };
+    attentionPaged(list.for(`${use}, ${dtype}`), attended, scaled, { batch: "prefill" });
+    // As many tokens as a GPU divides into splits.
+    const page_table = of("u32", 2, 64);
+    attentionPaged(list.for(`${use}, ${dtype}`), { ...attended, page_table }, scaled, { batch: "decode" });
     const recorder = list.for(dtype);
     kvWrite(recorder, { ...paged, k, v: k });
     kvCopyPage(recorder, { ...paged, copies: of("u32", 1, 3) });

@@ -94,6 +94,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     #end
     for (var head = kv * group_heads; head < (kv + 1u) * group_heads; head++) {
+      let quads = (min(end - base, BLOCK) + 3u) / 4u;
       #for n K_LOADS
       let right_at{n} = (min(base + load + {n*LOADERS}u, last) * params.heads + head) * {D4}u;
       #end

@@ -111,6 +111,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let end = first_place + {ROWS}u;
   for (var base = start; base < end; base += BLOCK) {
     let is_masked = !is_segment || window > 0u || base + BLOCK > first_place;
+    let quads = (min(end - base, BLOCK) + 3u) / 4u;
     #for n K_LOADS
     let right_at{n} = token_at(tile, base + load + {n*LOADERS}u);
     #end

@@ -53,10 +53,12 @@ export function planHeads(
 }
 
 /** The passes of the kernels for GPUs. */
-export type TilesPass = "forward" | "query" | "key";
+export type TilesPass = "forward" | "pages" | "query" | "key";
 
-/** Vectors of a block, and keys whose sums are computed by themselves, in the form `tiles`. */
-const BLOCK = 32, SPLIT = 256;
+/** Vectors of a block in the form `tiles`. */
+const BLOCK = 32;
+/** Keys whose sums the form `tiles` computes by themselves. */
+export const SPLIT = 256;
 
 /**
  * Threads that share 4 rows of a pass, by the vectors of a head. More of them hold less of the sums and of a block's
@@ -90,7 +92,7 @@ export function planTiles(
     ...{ D4, ROWS: rows, HEADS, G, KG, KT, THREADS, LOADERS, CW, SPLIT, SLICES },
     ...{ V_STAGES: ceilDiv(ceilDiv(D4, SLICES), KG), V_HALVES: BLOCK / VK, VE: VK / 4, V_LANES: KG / 8 },
     ...{ Q_LOADS: 4 * G / LOADERS, K_LOADS: BLOCK / LOADERS, V_LOADS: VK / LOADERS },
-    ...{ PASSES: pass === "forward" ? 1 : 2, ACCS: pass === "key" ? 2 : 1 },
+    ...{ PASSES: pass === "forward" || pass === "pages" ? 1 : 2, ACCS: pass === "key" ? 2 : 1 },
   };
   return { constants, rows, chunks: pass === "key" ? SLICES : chunks };
 }

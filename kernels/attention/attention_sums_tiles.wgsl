@@ -1,5 +1,5 @@
 // Inserted into the kernels for GPUs: adds a block's 32 vectors to o, by the weights w of the 4 rows of a thread, in order.
-// A thread has every KG-th vector of o. The weights meet in workgroup memory, where all threads of a row read them; `sum`
+// A thread has every KG-th vector of o. Of the 32 only the first 4 · `quads` can have a weight. The weights meet in workgroup memory, where all threads of a row read them; `sum`
 // is their sum.
     #for acc ACCS
     #for v V_STAGES
@@ -24,18 +24,18 @@
     #end
     #end
     workgroupBarrier();
-    #for e VE
-    #for u 4
-    {
-      let w = a_tile[{u}][g][{half*VE+e}];
-      if {v} == 0 { sum += w; }
-      let value = b_tile[{u%KT}][kg][{4*e/KT+u/KT}];
-      #for i 4
-      o{acc}_{i}_{v} = fma(vec4<f32>(w[{i}]), value, o{acc}_{i}_{v});
+    for (var e = {half*VE}u; e < min(quads, {half*VE+VE}u); e++) {
+      #for u 4
+      {
+        let w = a_tile[{u}][g][e];
+        if {v} == 0 { sum += w; }
+        let value = b_tile[{u%KT}][kg][(e - {half*VE}u) * {4/KT}u + {u/KT}u];
+        #for i 4
+        o{acc}_{i}_{v} = fma(vec4<f32>(w[{i}]), value, o{acc}_{i}_{v});
+        #end
+      }
       #end
     }
-    #end
-    #end
     #end
     #end
     #end

@@ -1,24 +1,35 @@
 /** Attention of rows over their sequences' pages, for prefill and decode. The formulas are in the shaders. */
 
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
-import type { Recorder } from "../recorder.ts";
+import { PAGE_TOKENS } from "../../core/kv_pages.ts";
+import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import type { DType } from "../tensor.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
-import { deviceOptions, type FormOptions, kernelFamily, lanesPart } from "../variant.ts";
-import { planHeads } from "../attention/attention_plan.ts";
+import {
+  constantsPart,
+  deviceOptions,
+  type FormOptions,
+  kernelFamily,
+  lanesPart,
+  wrappedGrid,
+} from "../variant.ts";
+import { TILES_PARTS } from "../attention/attention.ts";
+import { planHeads, planTiles, SPLIT } from "../attention/attention_plan.ts";
 import blockLanesWgsl from "../attention/attention_block_lanes.wgsl" with { type: "text" };
 import { type AttentionRules, visibilityKey, visibilityParts } from "../attention/visibility.ts";
 import ownLanesWgsl from "./attention_paged_own_lanes.wgsl" with { type: "text" };
 import sharedLanesWgsl from "./attention_paged_shared_lanes.wgsl" with { type: "text" };
+import splitsWgsl from "./attention_paged_splits.wgsl" with { type: "text" };
+import tokenTilesWgsl from "./attention_paged_token_tiles.wgsl" with { type: "text" };
 import tilesWgsl from "./attention_paged_tiles.wgsl" with { type: "text" };
 import { expectPages, expectPlaces, pageParts } from "./kv_pages.ts";
 import pagedRowsWgsl from "./paged_rows.wgsl" with { type: "text" };
 
-/** Threads of a workgroup on GPUs. */
-const THREADS = 128;
-/** Query heads of a workgroup on GPUs: 16 threads reduce the scores of each. */
-const MAX_HEADS = THREADS / 16;
+/** Threads of a workgroup on GPUs that has a single row, and of one that adds splits. */
+const TOKEN_THREADS = 128, SPLITS_THREADS = 64;
+/** Query heads of a workgroup with a single row: 4 threads find the largest scores of each. */
+const MAX_HEADS = 8;
 /** The widest head: a workgroup keeps 8 of them in workgroup memory. */
 const MAX_WIDTH = 256;
 
@@ -40,7 +51,7 @@ function parts(
     ...LANES === undefined ? [] : [lanesPart(LANES)],
     ...Object.entries(files).map(([file, template]) => ({
       file,
-      text: unroll(template, constants, { block: blockLanesWgsl }),
+      text: unroll(template, constants, { block: blockLanesWgsl, ...TILES_PARTS }),
     })),
   ];
 }
@@ -80,6 +91,38 @@ const tiles = kernelFamily((...key: PagedKey) =>
     outputs: ["o"],
   })
 );
+
+const tokenTiles = kernelFamily((...key: PagedKey) =>
+  defineKernel({
+    name: "attention_paged_token_tiles",
+    wgsl: parts({ "attention_paged_token_tiles.wgsl": tokenTilesWgsl }, key),
+    params: { ...PARAMS, first_row: "u32", part_rows: "u32", splits: "u32" },
+    inputs: INPUTS,
+    outputs: ["parts", "o"],
+  })
+);
+
+const addSplits = kernelFamily((window: number) =>
+  defineKernel({
+    name: "attention_paged_splits",
+    wgsl: [
+      constantsPart({ threads: SPLITS_THREADS, SPLIT }),
+      ...visibilityParts(window, 0),
+      { file: "attention_paged_splits.wgsl", text: splitsWgsl },
+    ],
+    params: { first_row: "u32", part_rows: "u32", heads: "u32", vectors: "u32", count: "u32" },
+    inputs: ["slots", "positions", "parts"],
+    outputs: ["o"],
+  })
+);
+
+/** How rows are computed. Their bits do not depend on it. */
+export interface PagedOptions extends FormOptions {
+  /** On GPUs, whether adjacent rows are of the same slots, as in a prefill, or each of its own. */
+  batch?: "prefill" | "decode";
+  /** A number of tokens that no row sees more of; absent: all that a slot's pages hold. */
+  tokens?: number;
+}
 
 /** The tensors of {@link attentionPaged}. */
 type PagedAttentionTensors = Operands<ReturnType<typeof sharedLanes>>;
@@ -122,19 +165,20 @@ export function attentionPaged(
   recorder: Recorder,
   tensors: PagedAttentionTensors,
   rules: AttentionRules,
-  options: FormOptions = {},
+  options: PagedOptions = {},
 ): void {
   const shape = expectPaged(tensors);
   const { rows, heads, kv_heads, width, slot_pages } = shape;
   const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale }, visible = visibilityKey(rules);
-  const { dtype } = tensors.k_pages, D4 = width / 4, group = heads / kv_heads;
+  const { dtype } = tensors.k_pages, D4 = width / 4;
   const { form, lanes } = { ...deviceOptions(recorder.gpu), ...options };
-  if (form === "tiles") {
-    const chunks = ceilDiv(group, MAX_HEADS);
-    const kernel = tiles(dtype, JSON.stringify({ D4, HEADS: ceilDiv(group, chunks), THREADS }), ...visible);
-    recorder.dispatch(kernel, values, tensors, [rows, kv_heads * chunks]);
+  if (form === "tiles" && options.batch === "prefill") {
+    const { constants, rows: of_tile, chunks } = planTiles("pages", shape);
+    const kernel = tiles(dtype, JSON.stringify(constants), ...visible);
+    recorder.dispatch(kernel, values, tensors, [ceilDiv(rows, of_tile), kv_heads * chunks]);
     return;
   }
+  if (form === "tiles") return recordTokens(recorder, tensors, { rules, shape, ...options });
   const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
   const y = kv_heads * plan.chunks;
   const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
@@ -142,4 +186,33 @@ export function attentionPaged(
   if (lanes === 1) return; // A row without lanes beside it finds all of its pages shared.
   const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }), ...visible);
   recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, Math.min(rows, lanes)]);
+}
+
+/** Records attention of single rows on GPUs, as many of them at a time as the scratch tensor has room for their splits. */
+function recordTokens(
+  recorder: Recorder,
+  tensors: PagedAttentionTensors,
+  { rules, shape, tokens }: { rules: AttentionRules; shape: PagedShape; tokens?: number },
+): void {
+  const { rows, heads, kv_heads, width, slot_pages } = shape, D4 = width / 4, group = heads / kv_heads;
+  const visible = visibilityKey(rules), chunks = ceilDiv(group, MAX_HEADS), HEADS = ceilDiv(group, chunks);
+  const GROUPS = Math.min(HEADS, Math.floor(TOKEN_THREADS / D4));
+  const constants = {
+    ...{ D4, HEADS, GROUPS, OWN: ceilDiv(HEADS, GROUPS), THREADS: TOKEN_THREADS },
+    ...{ BLOCKS: TOKEN_THREADS / PAGE_TOKENS, SPLIT },
+  };
+  const kernel = tokenTiles(tensors.k_pages.dtype, JSON.stringify(constants), ...visible);
+  const splits = ceilDiv(Math.min(tokens ?? Infinity, slot_pages * PAGE_TOKENS), SPLIT);
+  const row_numbers = splits * heads * (width + 4);
+  const parts = splits === 1 ? recorder.empty : recorder.scratch;
+  const most = splits === 1 ? rows : Math.min(rows, Math.max(1, Math.floor(SCRATCH_BYTES / 4 / row_numbers)));
+  for (let first_row = 0; first_row < rows; first_row += most) {
+    const part_rows = Math.min(most, rows - first_row);
+    const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale, first_row, part_rows, splits };
+    recorder.dispatch(kernel, values, { ...tensors, parts }, [part_rows, kv_heads * chunks, splits]);
+    if (splits === 1) continue;
+    const count = part_rows * heads * D4, at = { first_row, part_rows, heads, vectors: D4, count };
+    const grid = wrappedGrid(ceilDiv(count, SPLITS_THREADS));
+    recorder.dispatch(addSplits(visible[0]), at, { ...tensors, parts }, grid);
+  }
 }

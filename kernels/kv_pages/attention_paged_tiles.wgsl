@@ -1,7 +1,6 @@
-// Paged attention for GPUs: a workgroup owns a row and HEADS query heads of one key/value head and iterates over the
-// row's tokens THREADS at a time. A thread is a token for the scores; for the values it is one vector of o and one of
-// SPLITS parts of the tokens, so that neighbours read neighbours and a thread holds HEADS vectors of o only. The parts
-// are added in workgroup memory at the end.
+// Paged attention of many rows of few sequences, for GPUs, as in a prefill: a workgroup owns ROWS rows and HEADS query heads
+// of one key/value head. It goes through the runs of rows with the same slot, and for each through the slot's pages, as
+// attention_forward_tiles.wgsl goes through packed rows: a row has the same bits there. Rows of other runs see nothing.
 //
 //   s[r, h, t] = soft_cap(scale · q[r, h] · key t of slots[r])        t in first_seen(positions[r]) … positions[r]
 //   o[r, h] = Σ_t exp(s[r, h, t] − top) · value t / Σ_t exp(s[r, h, t] − top)
@@ -15,7 +14,7 @@
 //   positions   [N]           u32   in
 //   o           [N, H, D]     f32   out, overwritten
 //
-// Dispatch: N × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
+// Dispatch: ceil(N / ROWS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
 // `visibility.wgsl` is linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
@@ -30,112 +29,106 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, slot_pages: u32, scale: f3
 @group(0) @binding(6) var<storage, read> positions: array<u32>;
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
 
-const LOWEST = -3.0e38;
 const NO_SLOT = 0xffffffffu;
-const THREADS = {THREADS}u;
-// Parts into which the tokens are divided for the values.
-const SPLITS = THREADS / {D4}u;
-// Threads that reduce one head's scores, in two steps.
-const REDUCERS = 16u;
+// A score that is not seen, far below every maximum.
+const LOWEST = -3.0e38;
+const NO_TOP = -1.0e30;
+const BLOCK = 32u;
 
-var<workgroup> q_head: array<vec4<f32>, {HEADS}u * {D4}u>;
-var<workgroup> place: array<u32, THREADS>;
-var<workgroup> p: array<f32, {HEADS}u * THREADS>;
-var<workgroup> best: array<f32, {HEADS}u * REDUCERS>;
-var<workgroup> share: array<vec4<f32>, THREADS>;
-var<workgroup> sum_of: array<f32, THREADS>;
+// Queries, then the weights of 4 rows; keys, then values. 9 numbers instead of 8 keep neighbours in different banks.
+var<workgroup> a_tile: array<array<array<vec4<f32>, 9>, {G}>, 4>;
+var<workgroup> b_tile: array<array<array<vec4<f32>, 9>, {KG}>, {KT}>;
+var<workgroup> tops: array<array<vec4<f32>, {KG}>, {G}>;
+
+// The largest score and the denominator of the parts that were added.
+var<workgroup> totals: array<array<vec4<f32>, 2>, {G}>;
+
+// A thread's 4 rows: the first one, and a bit for each one that belongs to the run and is stored.
+struct OwnRows { row: u32, run: u32 }
+
+fn is_stored(own: OwnRows, i: u32) -> bool { return (own.run >> i & 1u) == 1u; }
+
+fn is_seen(own: OwnRows, i: u32, key: u32) -> bool {
+  let place = positions[min(own.row + i, params.rows - 1u)];
+  return is_stored(own, i) && sees(first_seen(place), place, key);
+}
+
+// The index of the first vector of a slot's token.
+fn token_at(slot: u32, token: u32, kv: u32) -> u32 {
+  let page = page_table[slot * params.slot_pages + token / PAGE_TOKENS];
+  return ((page * params.kv_heads + kv) * PAGE_TOKENS + token % PAGE_TOKENS) * {D4}u;
+}
+
+fn left0(at: u32) -> vec4<f32> { return q[at]; }
+fn right0(at: u32) -> vec4<f32> { return unpack_four(k_pages[at]); }
+fn summed0(at: u32) -> vec4<f32> { return unpack_four(v_pages[at]); }
+fn store_lse(at: u32, value: f32) {}
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-  let row = group.x;
+  let g = thread / {KG}u;
+  let kg = thread % {KG}u;
   let group_heads = params.heads / params.kv_heads;
   let chunks = (group_heads + {HEADS}u - 1u) / {HEADS}u;
   let kv = group.y / chunks;
-  let chunk = group.y % chunks * {HEADS}u;
-  #for h HEADS
-  let at{h} = (row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u)) * {D4}u;
+  let first = group.x * {ROWS}u;
+  let stop = min(first + {ROWS}u, params.rows);
+
+  // As in attention_forward_tiles.wgsl.
+  let left_step = params.heads * {D4}u;
+  let lane = min(thread % 8u, {CW}u - 1u);
+  let load = thread / 8u;
+  let head = kv * group_heads + group.y % chunks * {HEADS}u;
+  let left_at = (first + load % {ROWS}u) * left_step + (head + load / {ROWS}u) * {D4}u;
+  let row = first + 4u * g % {ROWS}u;
+  let own_head = head + 4u * g / {ROWS}u;
+  let is_head = own_head < (kv + 1u) * group_heads;
+  let own = row * left_step + own_head * {D4}u + kg;
+
+  let column_from = 0u;
+  var m = vec4<f32>(NO_TOP);
+  var sum = vec4<f32>();
+  #for n V_STAGES
+  #for i 4
+  var o0_{i}_{n} = vec4<f32>();
   #end
-
-  let slot = slots[row];
-  if slot == NO_SLOT {
-    #for h HEADS
-    for (var d = thread; d < {D4}u; d += THREADS) { o[at{h} + d] = vec4<f32>(); }
-    #end
-    return;
-  }
-  let last = positions[row];
-  let tokens = last + 1u;
-  let begin = first_seen(last);
-  #for h HEADS
-  for (var d = thread; d < {D4}u; d += THREADS) { q_head[{h}u * {D4}u + d] = q[at{h} + d] * params.scale; }
-  var m{h} = LOWEST;
-  var sum{h} = 0.0;
-  var o{h} = vec4<f32>();
   #end
-
-  for (var base = first_block(last, THREADS); base < tokens; base += THREADS) {
-    workgroupBarrier();
-    let token = min(base + thread, last);
-    let page = page_table[slot * params.slot_pages + token / PAGE_TOKENS];
-    let key = ((page * params.kv_heads + kv) * PAGE_TOKENS + token % PAGE_TOKENS) * {D4}u;
-    place[thread] = key;
-    #for h HEADS
-    var s{h} = 0.0;
-    #end
-    for (var d = 0u; d < {D4}u; d++) {
-      let k = unpack_four(k_pages[key + d]);
-      #for h HEADS
-      s{h} += dot(q_head[{h}u * {D4}u + d], k);
-      #end
+  var run_stop = first;
+  for (var run = first; run < stop; run = run_stop) {
+    let slot = slots[run];
+    var low = positions[run];
+    var high = low;
+    run_stop = run + 1u;
+    while run_stop < stop && slots[run_stop] == slot {
+      low = min(low, positions[run_stop]);
+      high = max(high, positions[run_stop]);
+      run_stop++;
     }
-    #for h HEADS
-    s{h} = select(LOWEST, soft_cap(s{h}), sees(begin, last, base + thread));
-    p[{h}u * THREADS + thread] = s{h};
+    var own_rows = OwnRows(row, 0u);
+    #for i 4
+    if is_head && run <= row + {i}u && row + {i}u < run_stop { own_rows.run |= 1u << {i}u; }
     #end
-    workgroupBarrier();
-
-    if thread < {HEADS}u * REDUCERS {
-      let from_score = thread / REDUCERS * THREADS + thread % REDUCERS;
-      var top = LOWEST;
-      for (var x = 0u; x < THREADS; x += REDUCERS) { top = max(top, p[from_score + x]); }
-      best[thread] = top;
-    }
-    workgroupBarrier();
-    #for h HEADS
-    {
-      var top = m{h};
-      for (var x = 0u; x < REDUCERS; x++) { top = max(top, best[{h}u * REDUCERS + x]); }
-      let keep = exp(m{h} - top);
-      let p_token = exp(s{h} - top);
-      m{h} = top;
-      sum{h} = sum{h} * keep + p_token;
-      o{h} *= keep;
-      p[{h}u * THREADS + thread] = p_token;
-    }
-    #end
-    workgroupBarrier();
-
-    if thread < SPLITS * {D4}u {
-      for (var x = thread / {D4}u; x < min(THREADS, tokens - base); x += SPLITS) {
-        let v = unpack_four(v_pages[place[x] + thread % {D4}u]);
-        #for h HEADS
-        o{h} += p[{h}u * THREADS + x] * v;
-        #end
+    if slot == NO_SLOT {
+      #for i 4
+      if is_stored(own_rows, {i}u) {
+        for (var d = kg; d < {D4}u; d += {KG}u) { o[own + {i}u * left_step + d - kg] = vec4<f32>(); }
       }
+      #end
+      continue;
+    }
+    if kg == 0u { totals[g] = array<vec4<f32>, 2>(vec4<f32>(NO_TOP), vec4<f32>()); }
+    let start = first_block(low, BLOCK);
+    let end = high + 1u;
+    for (var base = start; base < end; base += BLOCK) {
+      let is_masked = run_stop - run < {ROWS}u || window > 0u || base + BLOCK > low + 1u;
+      let quads = (min(end - base, BLOCK) + 3u) / 4u;
+      #for n K_LOADS
+      let right_at{n} = token_at(slot, min(base + load + {n*LOADERS}u, high), kv);
+      #end
+      #insert products
+      #insert softmax
+      #insert sums
+      #insert split
     }
   }
-
-  #for h HEADS
-  workgroupBarrier();
-  share[thread] = o{h};
-  sum_of[thread] = sum{h};
-  workgroupBarrier();
-  if thread < {D4}u {
-    var x{h} = vec4<f32>();
-    for (var split = 0u; split < SPLITS; split++) { x{h} += share[split * {D4}u + thread]; }
-    var denominator{h} = 0.0;
-    for (var x = 0u; x < THREADS; x++) { denominator{h} += sum_of[x]; }
-    o[at{h} + thread] = x{h} / denominator{h};
-  }
-  #end
 }

@@ -112,6 +112,12 @@ export const CASES: readonly PagedCase[] = [
     ...{ window: 40, soft_cap: 0.5 },
   },
   {
+    name: "more tokens than are summed at once",
+    ...shape(2, 1, 8, "f32"),
+    sequences: own(700, 300),
+    rows: [...chunk(0, 500, 530), [1, 299], [0, 699], [0, 255], [0, 256], [0, 511]],
+  },
+  {
     name: "a window of one",
     ...shape(2, 1, 8, "f32"),
     sequences: group(1, 40, 150),

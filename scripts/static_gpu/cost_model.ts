@@ -176,7 +176,9 @@ function attentionSeconds(gpu: GpuModel, launch: Launch, { statistics, keys }: L
   const share = tile
     ? ATTENTION_SHARE * (tile.fmas + tile.around_fmas) / (tile.instructions + tile.around)
     : PLAIN_SHARE;
-  const flops = 2 * rows! * keys * heads! * width! * (PAIR_PRODUCTS[kernel.name] ?? 2);
+  // One of the dispatches for the gradients of keys has out_rows of them.
+  const share_of_rows = (params.out_rows ?? rows!) / rows!;
+  const flops = 2 * rows! * keys * heads! * width! * (PAIR_PRODUCTS[kernel.name] ?? 2) * share_of_rows;
   const compute = flops / (share * fill * peakFlops(gpu));
   if (!operands.k_pages) return compute;
   const read = rows! * keys * params.kv_heads! * width! * 2 * bytesOf(operands.k_pages.dtype);

@@ -15,8 +15,8 @@ const BLOCK_STEPS = { software: 8, gpu: 16 };
 /** Open sequences beyond twice `max_sequences`: prompts of groups, and sequences that wait. */
 const SPARE_SEQUENCES = 64;
 
-/** The most rows of a prefill step. */
-const MAX_PREFILL = 512;
+/** The most rows of a prefill step. A GPU has room for many; on a software adapter more of them gain nothing. */
+const MAX_PREFILL = { software: 512, gpu: 2048 };
 
 /** The parts of an engine that run on a model. */
 export interface EngineParts {
@@ -37,16 +37,16 @@ export interface EngineParts {
 export function createParts(allocator: Allocator, model: Model, sizes: EngineSizes): EngineParts {
   const { max_sequences, max_context, kv_tokens, micro_batch_tokens } = sizes;
   const kv = sizes.kv === "auto" ? model.compute : sizes.kv;
-  const block_steps = model.recorder.gpu.facts.software ? BLOCK_STEPS.software : BLOCK_STEPS.gpu;
+  const kind = model.recorder.gpu.facts.software ? "software" : "gpu";
   const trainer = new Trainer(allocator, model, { ...sizes, kv });
   const sampler = new Sampler(allocator, model, {
     max_sequences,
-    max_prefill: Math.min(micro_batch_tokens, MAX_PREFILL),
+    max_prefill: Math.min(micro_batch_tokens, MAX_PREFILL[kind]),
     slots: 2 * max_sequences + SPARE_SEQUENCES,
     slot_pages: ceilDiv(max_context, PAGE_TOKENS),
     pages: ceilDiv(kv_tokens, PAGE_TOKENS),
     kv,
-    block_steps,
+    block_steps: BLOCK_STEPS[kind],
   });
   sampler.reserve(
     sizes.demand ? adapterLayout(model.shape, sizes.demand.lora).padded_rank : LEAST_PADDED_RANK,

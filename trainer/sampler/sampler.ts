@@ -3,7 +3,7 @@
  * rows without the host, and is read back once.
  */
 
-import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
+import { attentionPaged, type PagedOptions } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvCopyPage, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, NONE } from "../../kernels/sample_token/advance.ts";
@@ -53,6 +53,8 @@ export interface DecodeBlock {
   readonly count: number;
   readonly rows: number;
   readonly state: DecodeViews;
+  /** No row has more tokens after the block. */
+  readonly tokens: number;
   /** What its rows sampled. @throws {ServiceError} When the device has failed. */
   readonly sampled: Promise<SampledTokens[]>;
 }
@@ -139,7 +141,7 @@ export class Sampler {
       ids: write(given.ids, ids),
       positions: write(given.positions, positions),
       slots: write(given.slots, slots),
-    });
+    }, { batch: "prefill" });
     const last = view(this.#last, [parts.length, shape.width]);
     gatherRows(recorder, { x: hidden_states, index: write(given.last_rows, last_rows), y: last });
     scatterRows(recorder, { x: this.#hidden, index: write(given.hidden, hidden), y: last });
@@ -153,7 +155,8 @@ export class Sampler {
     const state = this.#state.upload(batch, rows);
     const last = view(this.#last, [rows, this.model.shape.width]);
     gatherRows(recorder, { x: this.#hidden, index: state.hidden_from, y: last });
-    return this.#decode({ adapter, count: batch.length, rows, state }, last, steps);
+    const tokens = steps + Math.max(...batch.map(({ sequence }) => sequence.tokens.length));
+    return this.#decode({ adapter, count: batch.length, rows, state, tokens }, last, steps);
   }
 
   /**
@@ -168,7 +171,7 @@ export class Sampler {
     for (const [row, sequence] of sequences.entries()) if (!sequence) this.#state.empty(row);
     const last = view(this.#last, [rows, this.model.shape.width]);
     gatherRows(this.model.recorder, { x: this.#hidden, index: state.hidden, y: last });
-    return this.#decode(block, last, steps);
+    return this.#decode({ ...block, tokens: block.tokens + steps }, last, steps);
   }
 
   /** Whether a block costs as much for so many rows as for fewer ones. */
@@ -178,7 +181,7 @@ export class Sampler {
   }
 
   #decode(
-    { adapter, count, rows, state }: Omit<DecodeBlock, "sampled">,
+    { adapter, count, rows, state, tokens }: Omit<DecodeBlock, "sampled">,
     first: Tensor,
     steps: number,
   ): DecodeBlock {
@@ -193,7 +196,8 @@ export class Sampler {
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      last = this.#forward(adapter, rows, { ...state, ids: state.token, positions: state.token_position });
+      const given = { ...state, ids: state.token, positions: state.token_position };
+      last = this.#forward(adapter, rows, given, { batch: "decode", tokens });
       // The device works on a step while the next one is recorded.
       if (step < steps - 1) recorder.submit();
     }
@@ -203,7 +207,7 @@ export class Sampler {
     );
     // Whoever waits for it learns of a failure; if nobody does any more, it is no failure of this thread.
     sampled.catch(() => {});
-    return { adapter, count, rows, state, sampled };
+    return { adapter, count, rows, state, tokens, sampled };
   }
 
   /** Allocates all that steps with adapters of this rank can need, the growth of the cache to its last page included. */
@@ -241,13 +245,14 @@ export class Sampler {
     adapter: DeviceAdapter | null,
     rows: number,
     { ids, positions, slots }: { ids: Tensor; positions: Tensor; slots: Tensor },
+    options: PagedOptions,
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
     const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
       const pages = this.#cache.layer(layer);
       kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
-      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules);
+      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, options);
     };
     const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });

@@ -253,11 +253,9 @@ export class Engine {
     });
     gpu.device.addEventListener("uncapturederror", (event) => {
       const { error } = event as GPUUncapturedErrorEvent;
-      if (isOutOfMemory(error)) {
-        lose(outOfMemory("go on", this.#loaded?.allocator.bytes ?? {}));
-      } else {lose(
-          new ServiceError("internal", `Cannot go on: the device refuses a command: ${error.message}`),
-        );}
+      const refusal = `Cannot go on: the device refuses a command: ${error.message}`;
+      if (!isOutOfMemory(error)) return lose(new ServiceError("internal", refusal));
+      lose(outOfMemory("go on", this.#loaded?.allocator.bytes ?? {}));
     });
   }
 

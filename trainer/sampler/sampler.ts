@@ -137,7 +137,8 @@ export class Sampler {
       return cut;
     };
     const given = this.#given;
-    const hidden_states = this.#forward(adapter, rows, {
+    const hidden_states = this.#forward(adapter, {
+      rows,
       ids: write(given.ids, ids),
       positions: write(given.positions, positions),
       slots: write(given.slots, slots),
@@ -196,8 +197,8 @@ export class Sampler {
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      const given = { ...state, ids: state.token, positions: state.token_position };
-      last = this.#forward(adapter, rows, given, { batch: "decode", tokens });
+      const given = { ...state, rows, ids: state.token, positions: state.token_position };
+      last = this.#forward(adapter, given, { batch: "decode", tokens });
       // The device works on a step while the next one is recorded.
       if (step < steps - 1) recorder.submit();
     }
@@ -243,8 +244,7 @@ export class Sampler {
 
   #forward(
     adapter: DeviceAdapter | null,
-    rows: number,
-    { ids, positions, slots }: { ids: Tensor; positions: Tensor; slots: Tensor },
+    { rows, ids, positions, slots }: { rows: number; ids: Tensor; positions: Tensor; slots: Tensor },
     options: PagedOptions,
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;

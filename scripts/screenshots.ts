@@ -61,7 +61,7 @@ const WITH_FEWER_COLOURS = `async (png) => {
 
 /** A PNG as lossless WebP. @throws {Error} When `cwebp` is missing or fails. */
 async function asWebp(png: Uint8Array): Promise<Uint8Array> {
-  const args = ["-quiet", "-lossless", "-m", "4", "-q", "75", "-o", "-", "--", "-"];
+  const args = ["-quiet", "-lossless", "-m", "6", "-q", "100", "-o", "-", "--", "-"];
   const child = new Deno.Command("cwebp", { args, stdin: "piped", stdout: "piped" }).spawn();
   const [{ success, stdout }] = await Promise.all([
     child.output(),
@@ -130,6 +130,8 @@ async function makePictures(
     await openPage(page, shown, { url: world.url, subjects });
     // Trends are asked for when their rows are in view.
     if (shown.name === "runs") await page.waitForSelector(".sparkline path[d^=M]", { state: "attached" });
+    // What the run came to is told when its evaluations are known.
+    await page.waitForFunction("document.querySelector('.phase')?.textContent !== ''");
     await store(shown.name);
   }
   await context.close();

@@ -8,11 +8,13 @@ import { isolationText } from "../agent/environment/local.ts";
 import { denoFolder, SEARCH_PATH } from "../agent/environment/program.ts";
 import { HAS_MCP } from "../config/check/built.ts";
 import { ENVIRONMENT_KINDS, missingPart } from "../config/environments.ts";
-import type { DeviceFacts } from "../core/device.ts";
+import type { GpuCard } from "../core/device.ts";
+import { deviceFolder, isTuned, tuningDevices } from "../core/device_lock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
 import { VERSION_TEXT } from "../core/version.ts";
 import { openCheckedGpu } from "../kernels/canary/open_checked.ts";
+import { tuningText } from "../kernels/tuning/tuned_gpu.ts";
 import type { CliContext } from "./context.ts";
 import { LOADER_VARIABLES } from "./environment.ts";
 import { EXIT } from "./exit_codes.ts";
@@ -57,13 +59,14 @@ export function installCommand(system: string, is_root: boolean): string {
   return is_root ? install : `sudo sh -c '${install}'`;
 }
 
-function deviceRows(facts: DeviceFacts): Row[] {
-  const limits = facts.limits;
+async function deviceRows(card: GpuCard): Promise<Row[]> {
+  const { facts } = card, { limits } = facts, is_tuned = isTuned(tuningDevices(), facts);
   const rows: Row[] = [
     ["device", `${facts.name}${facts.software ? " (software adapter: for trying out and for tests)" : ""}`],
     ["webgpu", `${facts.webgpu}: ${facts.webgpu_reason}`],
     ["backend", `${facts.backend}, driver ${facts.driver || "unknown"}`],
     ["features", facts.features.join(", ") || "none"],
+    ["layouts of products", await tuningText(deviceFolder(), card, is_tuned)],
   ];
   for (const name of ["maxBufferSize", "maxStorageBufferBindingSize"]) {
     if (limits[name] !== undefined) rows.push([name, formatBytes(limits[name])]);
@@ -126,12 +129,12 @@ export function leftoversFact(are_found: boolean): string {
     : "are found only in the command's own process group (needs Linux with /proc and grep -z)";
 }
 
-/** Opens and closes a device. Null when there is none. */
-async function probeDevice(): Promise<DeviceFacts | null> {
+/** Opens and closes a device, and returns what is known of it. Null when there is none. */
+async function probeDevice(): Promise<GpuCard | null> {
   try {
-    const { device, facts } = await openCheckedGpu({ device: "auto", webgpu: "auto" });
+    const { device, ...card } = await openCheckedGpu({ device: "auto", webgpu: "auto" });
     device.destroy();
-    return facts;
+    return card;
   } catch (error) {
     if (error instanceof ServiceError && error.code === "device_unavailable") return null;
     throw error;
@@ -143,11 +146,11 @@ export function addDoctorCommand(program: Command, { terminal, setExitCode }: Cl
   program.command("doctor").description("check whether this machine can train, and print what is missing")
     .option("--json", "print the facts as JSON")
     .action(async ({ json }: { json?: true }) => {
-      const facts = await probeDevice();
+      const card = await probeDevice(), facts = card?.facts ?? null;
       const is_root = Deno.build.os !== "windows" && Deno.uid() === 0;
       const install = facts ? null : installCommand(Deno.build.os, is_root);
       if (!facts) setExitCode(EXIT.no_device);
-      const rows = [...(facts ? deviceRows(facts) : []), ...await machineRows()];
+      const rows = [...(card ? await deviceRows(card) : []), ...await machineRows()];
       if (json) {
         return terminal.line(
           jsonText({ device: facts, install, facts: Object.fromEntries(rows) }, 2),

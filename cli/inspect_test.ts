@@ -3,11 +3,12 @@ import { ARCHITECTURE_NAMES } from "../runs/models/architectures.ts";
 import type { GgufMetadata } from "../trainer/formats/gguf_values.ts";
 import { writeGguf } from "../trainer/formats/gguf_writer.ts";
 import { inspectFile } from "./inspect.ts";
+import { fixturePath } from "../tests/fixture.ts";
 import { runSvc } from "./context_fake.ts";
 
 const MODELS = new URL("../fixtures/models/", import.meta.url).pathname;
 const F16 = `${MODELS}tiny-agent-f16.gguf`;
-const ADAPTER = `${MODELS}tiny-agent/golden-lora/golden-lora.gguf`;
+const ADAPTER = await fixturePath("models/tiny-agent/golden-lora/golden-lora.gguf");
 const TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"];
 
 /** in + out of every projection of a layer: width 256, queries 512 wide, keys and values 128, feed-forward 512. */

@@ -156,7 +156,7 @@ function report(
     signal: AbortSignal;
   },
 ): void {
-  const { tasks, requests, duplicates, broken, error } = generated;
+  const { tasks, requests, duplicates, broken, problem, error } = generated;
   const levels = [1, 2, 3, 4, 5].map((level) =>
     tasks.filter(({ difficulty }) => difficulty === level).length
   );
@@ -171,9 +171,11 @@ function report(
     }`,
   );
   if (tasks.length >= count && error === null) return;
-  const reason = error === null
-    ? "the model wrote no more different tasks; raise the spread of the tools, or ask another model"
-    : errorText(error);
+  const reason = error !== null
+    ? errorText(error)
+    : problem !== null
+    ? `${counted(broken, "answer")} could not be used, the last one because ${problem}; ask another model`
+    : "the model wrote no more different tasks; raise the spread of the tools, or ask another model";
   terminal.error(printable(indented(`svc: ${tasks.length} of ${counted(count, "scenario")}: ${reason}`)));
   setExitCode(signal.aborted ? EXIT.interrupted : EXIT.failed);
 }

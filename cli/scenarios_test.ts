@@ -114,6 +114,18 @@ Deno.test("an endpoint that fails leaves what was written before, and the comman
     });
   }));
 
+Deno.test("answers that cannot be used are the reason why there are too few scenarios", () =>
+  withFolder((root) =>
+    withChatServer([() => chatAnswer("I would rather not.")], async ({ base_url }) => {
+      const { code, err } = await runSvc("scenarios", "generate", await writeConfig(root, base_url));
+      assert.equal(code, 1);
+      assert.match(
+        err,
+        /: 0 of 10 scenarios: 3 answers could not be used, the last one because it is not JSON/,
+      );
+    })
+  ));
+
 Deno.test("a configuration without the section, an address or tools is refused", () =>
   withFolder(async (root) => {
     const { code, err } = await runSvc("scenarios", "generate", GRPO);

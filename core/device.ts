@@ -22,6 +22,8 @@ export interface DeviceFacts {
   features: string[];
   limits: Record<string, number>;
   vram_bytes: number | null;
+  /** What the measuring of layouts did; absent where nothing was measured. */
+  tuning?: string;
 }
 
 /** The device facts that determine kernels and buffer sizes. `subgroup_size` is 0 without subgroup operations. */

@@ -11,6 +11,9 @@ import { reasonOf } from "./system_errors.ts";
 /** Names the folder. */
 export const DEVICE_DIR_ENV = "SVC_DEVICE_DIR";
 
+/** Names the devices whose layouts are measured: `gpu`, the default, `all` or `off`. */
+export const TUNING_ENV = "SVC_TUNING";
+
 /** Names the owner for the processes that a server starts. */
 export const DEVICE_OWNER_ENV = "SVC_DEVICE_OWNER";
 
@@ -41,10 +44,15 @@ export interface DeviceClaim {
   use: DeviceUse;
   /** The run that it is about; null without one. */
   run: string | null;
+  /** The devices whose layouts are measured; absent: none. */
+  tuning?: TuningDevices;
 }
 
+/** Devices whose layouts of products are measured once (`kernels/tuning/`). */
+export type TuningDevices = "gpu" | "all" | "off";
+
 /** A process of another owner. */
-export interface DeviceHolder extends Omit<DeviceClaim, "folder"> {
+export interface DeviceHolder extends Omit<DeviceClaim, "folder" | "tuning"> {
   device: string;
   /** Whether it waits for the device, and does not have it yet. */
   waits: boolean;
@@ -70,7 +78,19 @@ export function deviceFolder(): string {
 
 /** The claim of this process. */
 export function deviceClaim(use: DeviceUse, run: string | null): DeviceClaim {
-  return { folder: deviceFolder(), owner: deviceOwner(), pid: Deno.pid, use, run };
+  const tuning = tuningDevices();
+  return { folder: deviceFolder(), owner: deviceOwner(), pid: Deno.pid, use, run, tuning };
+}
+
+/** The devices of {@link TUNING_ENV}. */
+export function tuningDevices(): TuningDevices {
+  const named = Deno.env.get(TUNING_ENV);
+  return named === "off" || named === "all" ? named : "gpu";
+}
+
+/** Whether a device is among those. */
+export function isTuned(tuning: TuningDevices | undefined, device: { software: boolean }): boolean {
+  return tuning === "all" || tuning === "gpu" && !device.software;
 }
 
 const DOES: Record<DeviceUse, string> = {
@@ -142,7 +162,7 @@ export class DeviceLock {
    * @throws {ServiceError} `device_unavailable`, which names the process that has the device.
    */
   static async take(claim: DeviceClaim, { device, clock = systemClock }: TakeOptions): Promise<DeviceLock> {
-    await prepareFolder(claim.folder, device);
+    await makeDeviceFolder(claim.folder, device);
     const lock = await DeviceLock.#waiting(claim, device), until_ms = clock.monotonic_ms() + DEVICE_WAIT_MS;
     try {
       while (true) {
@@ -159,7 +179,7 @@ export class DeviceLock {
   }
 
   /** Makes the file of a process that waits. It gets its name when it is locked. */
-  static async #waiting({ folder, ...claim }: DeviceClaim, device: string): Promise<DeviceLock> {
+  static async #waiting({ folder, tuning: _, ...claim }: DeviceClaim, device: string): Promise<DeviceLock> {
     const path = `${folder}/${claim.pid}-${crypto.randomUUID()}`;
     const file = await Deno.open(path, { createNew: true, write: true });
     const lock = new DeviceLock(file, path);
@@ -217,7 +237,7 @@ function taken(device: string, holder: DeviceHolder): ServiceError {
 }
 
 /** Makes the folder, in which everybody may write. @throws {ServiceError} `device_unavailable`. */
-async function prepareFolder(folder: string, device: string): Promise<void> {
+export async function makeDeviceFolder(folder: string, device: string): Promise<void> {
   try {
     await Deno.mkdir(folder);
     if (Deno.build.os !== "windows") await Deno.chmod(folder, 0o1777);

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { describeIssue } from "../config/check/data_issues.ts";
 import type { ChatMessage, JsonSchema, ToolDefinition } from "../core/chat.ts";
+import { answerObjects } from "../core/chat_api/answer_objects.ts";
 import { parseJson } from "../core/json.ts";
 import { Rng, rngKey } from "../core/random.ts";
 import { DistinctTexts } from "./near_duplicates.ts";
@@ -47,6 +48,8 @@ export interface Generated {
   duplicates: number;
   /** Answers that could not be read even after the repair. */
   broken: number;
+  /** Why the last of these could not; null: there is none. */
+  problem: string | null;
   /** The error that ended it early; null: none did. */
   error: unknown;
 }
@@ -137,12 +140,13 @@ function repeatedTasks(known: readonly GeneratedTask[]): string {
   return lines.join("\n");
 }
 
-/** The tasks of an answer, or the reason why it cannot be read. A fence of code around the JSON is taken off. */
+/** The tasks of an answer, or the reason why it cannot be read. Text around the JSON, such as a fence, is left out. */
 export function readAnswer(text: string): GeneratedTask[] | string {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?\s*```\s*$/i.exec(text);
-  let value: unknown;
+  const found = answerObjects(text, "scenarios");
+  if (found.length > 1) return `it has ${found.length} JSON objects with "scenarios", not one`;
+  let [value]: unknown[] = found;
   try {
-    value = parseJson(fenced?.[1] ?? text);
+    value ??= parseJson(text);
   } catch (error) {
     return `it is not JSON (${(error as Error).message})`;
   }
@@ -161,15 +165,21 @@ export async function generateTasks(
   ask: AskModel,
 ): Promise<Generated> {
   const distinct = new DistinctTexts(), found: GeneratedTask[] = [];
-  const generated: Omit<Generated, "tasks"> = { requests: 0, duplicates: 0, broken: 0, error: null };
+  const generated: Omit<Generated, "tasks"> = {
+    ...{ requests: 0, duplicates: 0, broken: 0, problem: null, error: null },
+  };
   try {
     while (generated.requests < requestLimit(count)) {
       const wanted = nextBatch(found, count);
       if (wanted === null) break;
       generated.requests++;
       const tasks = await askRepaired(generationMessages(tools, wanted, found), ask);
-      if (tasks === null) generated.broken++;
-      for (const task of tasks ?? []) {
+      if (typeof tasks === "string") {
+        generated.broken++;
+        generated.problem = tasks;
+        continue;
+      }
+      for (const task of tasks) {
         if (distinct.add(task.task)) found.push(task);
         else generated.duplicates++;
       }
@@ -207,19 +217,22 @@ function chosen(found: readonly GeneratedTask[], count: number): GeneratedTask[]
   return found.filter((task) => kept.has(task));
 }
 
-async function askRepaired(messages: readonly ChatMessage[], ask: AskModel): Promise<GeneratedTask[] | null> {
+/** The tasks, or what is wrong with the second answer too. */
+async function askRepaired(
+  messages: readonly ChatMessage[],
+  ask: AskModel,
+): Promise<GeneratedTask[] | string> {
   const answer = await ask(messages), read = readAnswer(answer);
   if (typeof read !== "string") return read;
   const content =
     `Your answer cannot be used: ${read}. Answer again, with JSON alone in the form that was asked for.`;
-  const repaired = readAnswer(
+  return readAnswer(
     await ask([
       ...messages,
       { role: "assistant", content: answer.slice(0, MAX_TASK_CHARS).toWellFormed() },
       { role: "user", content },
     ]),
   );
-  return typeof repaired === "string" ? null : repaired;
 }
 
 /** The lines of a scenario file. */

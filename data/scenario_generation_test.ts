@@ -50,7 +50,7 @@ Deno.test("tasks of all difficulties are asked for in batches until there are en
   const { ask, requests } = model();
   const { tasks, ...more } = await generateTasks({ tools: [TOOL], count: 43, seed: 1 }, ask);
   assert.deepEqual(levelsOf(tasks), [9, 9, 9, 8, 8]);
-  assert.deepEqual(more, { requests: 3, duplicates: 0, broken: 0, error: null });
+  assert.deepEqual(more, { requests: 3, duplicates: 0, broken: 0, problem: null, error: null });
   assert.deepEqual(wantedIn(requests[0]!), { 1: 4, 2: 4, 3: 4, 4: 4, 5: 4 });
   assert.deepEqual(wantedIn(requests[2]!), { 1: 1, 2: 1, 3: 1 });
   // The tools, and what is there already.
@@ -104,6 +104,7 @@ Deno.test("a broken answer is repaired once, and an error keeps what is there", 
   const never = model(() => "I would rather not.");
   const none = await generateTasks({ tools: [TOOL], count: 5, seed: 1 }, never.ask);
   assert.deepEqual([none.tasks, none.broken, never.requests.length], [[], 3, 6]);
+  assert.match(none.problem!, /^it is not JSON/);
   const gone = new Error("gone");
   const dying = model();
   const found = await generateTasks(
@@ -113,15 +114,23 @@ Deno.test("a broken answer is repaired once, and an error keeps what is there", 
   assert.deepEqual([found.tasks.length, found.error], [20, gone]);
 });
 
-Deno.test("an answer is read with or without a fence, and its form is checked", () => {
+Deno.test("an answer is read between a fence, thoughts and other text, and its form is checked", () => {
   const good = '{"scenarios": [{"task": " Do it. ", "difficulty": 2, "note": 1}]}';
   const read = [{ task: "Do it.", difficulty: 2 }];
-  for (const text of [good, `\n\`\`\`json\n${good}\n\`\`\`\n`, `\`\`\`\n${good}\`\`\``]) {
+  for (
+    const text of [
+      good,
+      `\n\`\`\`json\n${good}\n\`\`\`\n`,
+      `\`\`\`\n${good}\`\`\``,
+      `Here: ${good}`,
+      `<think>${good}?</think>${good}`,
+    ]
+  ) {
     assert.deepEqual(readAnswer(text), read, text);
   }
   const bad: [string, RegExp][] = [
     ["", /not JSON/],
-    [`Here you are: ${good}`, /not JSON/],
+    [`Here: ${good} or ${good}`, /^it has 2 JSON objects with "scenarios", not one$/],
     ['{"scenarios": []}', /no task/],
     ['{"tasks": []}', /scenarios/],
     ['{"scenarios": [{"task": "x", "difficulty": 6}]}', /difficulty/],

@@ -3,6 +3,7 @@
 import type { DeviceFacts, DeviceRequest, GpuCard } from "../core/device.ts";
 import { ServiceError } from "../core/errors.ts";
 import { Allocator } from "./tensor.ts";
+import type { LayoutTable } from "./layout_table.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import type { WebGpuProvider } from "./webgpu/provider.ts";
 import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text" };
@@ -10,6 +11,8 @@ import subgroupProbeWgsl from "./shared/subgroup_probe.wgsl" with { type: "text"
 /** An open device. */
 export interface Gpu extends GpuCard {
   readonly device: GPUDevice;
+  /** The measured layouts of products; absent: those that the grids suggest. */
+  readonly layouts?: LayoutTable;
 }
 
 /** Products of matrices by a subgroup, which only Dawn has, and only where the driver has them. */

@@ -20,12 +20,13 @@ import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
 import { matmul } from "./matmul/matmul.ts";
+import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
 import { rope } from "./rope/rope.ts";
-import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows/rows.ts";
+import { fill, gatherRows, packHalves, scatterAddRows, scatterRows, unpackHalves } from "./rows/rows.ts";
 import { advance } from "./sample_token/advance.ts";
 import { sampleToken, topCutoff } from "./sample_token/sample_token.ts";
 import { softCap } from "./soft_cap/soft_cap.ts";
@@ -110,9 +111,13 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
 }
 
 /** The layouts of a device's products. */
-function layoutsOf(gpu: KernelLister["gpu"], compute: "f32" | "f16"): MatmulLayout[] {
+function layoutsOf(
+  gpu: KernelLister["gpu"],
+  { compute, ...kind }: MatmulKind,
+): MatmulLayout[] {
   const matrices = [20, 100, 1000].map((rows) => chooseMatrices(gpu, compute, rows));
-  return matrices.some((layout) => layout === null) ? everyLayout(gpu) : matrices.map((layout) => layout!);
+  if (matrices.some((layout) => layout === null)) return everyLayout(gpu, { reads_pairs: readsPairs(kind) });
+  return matrices.map((layout) => layout!);
 }
 
 function listMatmul(list: KernelLister): void {
@@ -120,10 +125,11 @@ function listMatmul(list: KernelLister): void {
     const table = weightOf(type, 64, 256);
     embedding(list.for("any table"), { ids: of("u32", 3), table, x: f32(3, 256) });
     for (const compute of ["f32", "f16"] as const) {
-      for (const layout of layoutsOf(list.gpu, compute)) {
-        const recorder = list.for(layoutName(layout)), options = { compute, layout };
-        matmul(recorder, "nt", { x: f32(20, 256), weight: table, y: f32(20, 64) }, options);
-        matmul(recorder, "nn", { x: f32(20, 64), weight: table, y: f32(20, 256) }, options);
+      for (const orientation of ["nt", "nn"] as const) {
+        const [x, y] = orientation === "nt" ? [f32(20, 256), f32(20, 64)] : [f32(20, 64), f32(20, 256)];
+        for (const layout of layoutsOf(list.gpu, { weight: type, compute, orientation })) {
+          matmul(list.for(layoutName(layout)), orientation, { x, weight: table, y }, { compute, layout });
+        }
       }
     }
   }
@@ -152,6 +158,11 @@ function listRows(list: KernelLister, width: number): void {
   }
   list.for(use);
   gatherRows(recorder, { x, y: x, index });
+  if (width % 4 === 0) {
+    const halves = of("f16", ...x.shape);
+    packHalves(recorder, { x, halves });
+    unpackHalves(recorder, { x, halves });
+  }
   scatterRows(recorder, { x, y: x, index });
   scatterAddRows(recorder, { x, y: x, index });
   fill(recorder, v, 0);

@@ -67,7 +67,9 @@ export class Recorder {
   readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
   readonly #align: number;
   readonly #buffers: Allocator;
-  readonly #staging: Staging;
+  /** One for each read that is under way at a time; the first is the one in use when there is only one. */
+  readonly #stagings: Staging[] = [];
+  readonly #reading = new Set<Staging>();
   readonly #empty: GPUBuffer;
   #next_buffer_id = 1;
   readonly #params: GPUBuffer;
@@ -80,7 +82,6 @@ export class Recorder {
   constructor(readonly gpu: Gpu, allocator: Allocator = new Allocator(gpu.device)) {
     this.#align = gpu.device.limits.minUniformBufferOffsetAlignment;
     this.#buffers = allocator.scope();
-    this.#staging = new Staging(this.#buffers);
     this.#empty = this.#buffers.createBuffer(
       "recorder",
       64,
@@ -109,9 +110,17 @@ export class Recorder {
     void this.scratch;
   }
 
-  /** Allocates for reading these tensors at once, so that {@link submitAndRead} of no more allocates nothing. */
-  reserveReadback(tensors: readonly Tensor[]): void {
-    this.#staging.reserve(tensors);
+  /**
+   * Allocates for reading these tensors at once, so that {@link submitAndRead} of no more allocates nothing.
+   *
+   * @param reads How many reads of them are under way at the same time.
+   */
+  reserveReadback(tensors: readonly Tensor[], reads = 1): void {
+    for (let i = 0; i < reads; i++) this.#staging(i).reserve(tensors);
+  }
+
+  #staging(index: number): Staging {
+    return this.#stagings[index] ??= new Staging(this.#buffers);
   }
 
   /** Records one dispatch, with operands and parameters by name. A grid with a zero records nothing. */
@@ -147,7 +156,7 @@ export class Recorder {
 
   /** Submits what was recorded, and then a copy of a tensor's bytes to the beginning of another. */
   copy(from: Tensor, to: Tensor): void {
-    const encoder = this.#encode([]), bytes = tensorBytes(from.shape, from.dtype);
+    const encoder = this.#encode(), bytes = tensorBytes(from.shape, from.dtype);
     encoder.copyBufferToBuffer(from.buffer, from.offset_bytes, to.buffer, to.offset_bytes, bytes);
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
@@ -155,12 +164,12 @@ export class Recorder {
 
   /** Submits what was recorded. */
   submit(): void {
-    this.gpu.device.queue.submit([this.#encode([]).finish()]);
+    this.gpu.device.queue.submit([this.#encode().finish()]);
     this.counters.submits++;
   }
 
   /**
-   * Submits what was recorded, waits for it and returns the tensors' bytes.
+   * Submits what was recorded at once, waits for it and returns the tensors' bytes. More may be submitted meanwhile.
    *
    * @throws {ServiceError} `device_lost`, or that of a kernel that did not compile.
    */
@@ -180,11 +189,14 @@ export class Recorder {
   }
 
   async #submitAndRead(tensors: readonly Tensor[]): Promise<ArrayBuffer[]> {
-    const offsets: number[] = [];
-    const encoder = this.#encode(tensors, offsets);
+    let index = 0;
+    while (this.#reading.has(this.#staging(index))) index++;
+    const staging = this.#staging(index), encoder = this.#encode();
+    const offsets = staging.encode(encoder, tensors);
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
-    const bytes = await this.#staging.read(tensors, offsets);
+    this.#reading.add(staging);
+    const bytes = await staging.read(tensors, offsets).finally(() => this.#reading.delete(staging));
     const failure = compileFailure(this.gpu.device);
     if (failure) throw failure;
     return bytes;
@@ -200,7 +212,7 @@ export class Recorder {
     this.#bind_groups.clear();
   }
 
-  #encode(tensors: readonly Tensor[], offsets?: number[]): GPUCommandEncoder {
+  #encode(): GPUCommandEncoder {
     const { device } = this.gpu;
     if (this.#params_bytes > 0) {
       device.queue.writeBuffer(this.#params, 0, this.#params_data.buffer, 0, roundUp(this.#params_bytes, 4));
@@ -214,7 +226,6 @@ export class Recorder {
       pass.dispatchWorkgroups(grid[0], grid[1] ?? 1, grid[2] ?? 1);
     }
     pass.end();
-    if (offsets) offsets.push(...this.#staging.encode(encoder, tensors));
     this.counters.dispatches += this.#dispatches.length;
     this.discard();
     if (this.#bind_groups.size > MAX_BIND_GROUPS) this.#bind_groups.clear();

@@ -3,6 +3,7 @@
  * docs/bench/README.md says how to read them. Nothing asserts a time.
  *
  *   deno task bench [--model <gguf>] [--quick] [--out <folder or .jsonl file>] [--only matmul,decode,...]
+ *     [--webgpu deno|dawn]
  */
 
 import { basename } from "node:path";
@@ -10,13 +11,13 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { prepareGpuEnvironment } from "../cli/environment.ts";
 import { ServiceError } from "../core/errors.ts";
-import { openGpu } from "../kernels/device.ts";
+import { WEBGPU_PROVIDERS, type WebGpuProviderName } from "../core/webgpu_providers.ts";
 import { fixturePath } from "../tests/fixture.ts";
 import { openGguf } from "../trainer/formats/gguf.ts";
 import { readModelShape } from "../trainer/model/architectures/registry.ts";
 import type { ModelShape } from "../trainer/model/model_shape.ts";
 import { benchAttention } from "./bench/attention.ts";
-import { type BenchContext, withKernels, withSizes } from "./bench/context.ts";
+import { type BenchContext, openBenchGpu, withKernels, withSizes } from "./bench/context.ts";
 import { withEngine } from "./bench/engine.ts";
 import { benchLora } from "./bench/lora.ts";
 import { benchMatmul } from "./bench/matmul.ts";
@@ -52,6 +53,7 @@ export interface BenchOptions {
   /** A folder, or a file whose name ends in `.jsonl`. */
   out: string;
   only: readonly Part[];
+  webgpu: WebGpuProviderName;
   print(text: string): void;
 }
 
@@ -60,8 +62,8 @@ export interface BenchOptions {
  *
  * @throws {ServiceError} `device_unavailable`, or a problem with the model file.
  */
-export async function runBench({ model, quick, out, only, print }: BenchOptions): Promise<string> {
-  const context = await openContext({ model, quick, print }), { report } = context;
+export async function runBench({ only, out, ...options }: BenchOptions): Promise<string> {
+  const context = await openContext(options), { report } = context;
   let path = "";
   const store = async () => path = await storeLines(out, report.lines);
   const peaks = await withKernels(context, async (bench) => {
@@ -103,20 +105,20 @@ export async function runBench({ model, quick, out, only, print }: BenchOptions)
 
 /** Facts about the device and the model file. */
 async function openContext(
-  { model, quick, print }: Omit<BenchOptions, "only" | "out">,
+  { model, quick, webgpu, print }: Omit<BenchOptions, "only" | "out">,
 ): Promise<BenchContext> {
   const shape = await shapeOf(model);
-  const gpu = await openGpu({ device: "auto", webgpu: "auto" });
+  const gpu = await openBenchGpu(webgpu);
   gpu.device.destroy();
   const { name, driver, backend, software } = gpu.facts;
   const facts = {
-    ...{ device: name, driver: driver || (software ? "" : await driverVersion()), backend, software },
+    ...{ device: name, driver: driver || (software ? "" : await driverVersion()), backend, webgpu, software },
     ...{ model: basename(model), quick, commit: await currentCommit(), deno: Deno.version.deno },
   };
   print(
     `${name}${facts.driver ? `, driver ${facts.driver}` : ""}, ${backend}; ${facts.model}; ${facts.commit}`,
   );
-  return { path: model, shape, report: new Report(facts, print), software, quick };
+  return { path: model, shape, report: new Report(facts, print), software, quick, webgpu };
 }
 
 async function shapeOf(path: string): Promise<ModelShape> {
@@ -134,6 +136,13 @@ export function parseParts(text: string): Part[] {
   return names as Part[];
 }
 
+function parseWebGpu(text: string): WebGpuProviderName {
+  const name = WEBGPU_PROVIDERS.find((name) => name === text);
+  if (name) return name;
+  const known = WEBGPU_PROVIDERS.join(", ");
+  throw new ServiceError("config_invalid", `Cannot measure the WebGPU of ${text}: there are ${known}`);
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({
     args: Deno.args,
@@ -142,11 +151,13 @@ async function main(): Promise<void> {
       quick: { type: "boolean", default: false },
       out: { type: "string", default: fileURLToPath(new URL("../docs/bench", import.meta.url)) },
       only: { type: "string", default: PARTS.join(",") },
+      webgpu: { type: "string", default: "deno" },
     },
   });
   const model = values.model ?? await fixturePath("models/tiny-agent-f16.gguf");
   const path = await runBench({
     ...{ model, quick: values.quick, out: values.out, only: parseParts(values.only) },
+    webgpu: parseWebGpu(values.webgpu),
     print: (text) => console.log(text),
   });
   console.log(path);

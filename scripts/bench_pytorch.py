@@ -60,15 +60,15 @@ class Model:
         random = lambda rows, columns: torch.randn(rows, columns, device=device).mul_(columns**-0.5)
         self.embedding = torch.randn(shape["vocabulary"], c, device=device).to(dtype)
         self.output = random(shape["vocabulary"], c).to(dtype)
-        self.layers = [{t: random(*sizes[t]).to(dtype) for t in TARGETS} for _ in range(shape["layers"])]
+        self.layers = [{t: random(*sizes[t]).to(dtype) for t in TARGETS} for _ in shape["layers"]]
         self.lora = [
             {t: (random(RANK, sizes[t][1]).requires_grad_(), torch.zeros(sizes[t][0], RANK, device=device, requires_grad=True))
              for t in TARGETS}
-            for _ in range(shape["layers"])
+            for _ in shape["layers"]
         ]
         self.ones = torch.ones(max(c, d), device=device, dtype=dtype)
         half = d // 2
-        frequency = shape["rope_base"] ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
+        frequency = shape["layers"][0]["rotation"]["base"] ** (-torch.arange(half, device=device, dtype=torch.float32) / half)
         angle = torch.arange(8192, device=device, dtype=torch.float32)[:, None] * frequency
         self.cos, self.sin = angle.cos().to(dtype), angle.sin().to(dtype)
 
@@ -106,7 +106,7 @@ class Model:
     def forward(self, ids):
         """ids [batch, tokens] -> the normalised state after the last layer."""
         x, positions = self.embedding[ids], torch.arange(ids.shape[1], device=self.device)
-        for i in range(self.s["layers"]):
+        for i in range(len(self.layers)):
             x = self.layer(x, i, positions, lambda _, q, k, v: attention(q, k, v, causal=True))
         return self.norm(x)
 
@@ -131,7 +131,7 @@ class Decoder:
 
     def __init__(self, model, batch, prompt, tokens):
         s, self.model, self.batch, self.prompt, self.tokens = model.s, model, batch, prompt, tokens
-        cache = lambda: torch.zeros(s["layers"], batch, s["kv_heads"], prompt + tokens, s["head_width"], dtype=model.dtype,
+        cache = lambda: torch.zeros(len(model.layers), batch, s["kv_heads"], prompt + tokens, s["head_width"], dtype=model.dtype,
                                     device=model.device).normal_()
         self.k, self.v = cache(), cache()
         self.places = torch.arange(prompt + tokens, device=model.device)
@@ -150,7 +150,7 @@ class Decoder:
                 return attention(q, self.k[i], self.v[i], mask=mask)
 
             x = model.embedding[ids]
-            for i in range(model.s["layers"]):
+            for i in range(len(model.layers)):
                 x = model.layer(x, i, at, attend)
             logits = F.linear(model.norm(x)[:, 0], model.output).float()
             gumbel = -torch.log(torch.empty_like(logits).exponential_())

@@ -14,13 +14,30 @@ import { type BenchLine, deviceSlug, readable, Report, storeLines } from "./benc
 import { groupSamples, stepSizes } from "./bench/step_sizes.ts";
 import { median, Stopwatch } from "./bench/timing.ts";
 import { parseParts, PARTS, runBench } from "./bench.ts";
+import { compareTargets } from "./bench_targets.ts";
 
 const STRICT = { sanitizeOps: true, sanitizeResources: true };
 
 const FACTS = {
-  ...{ device: "A GPU (1.2)", driver: "3.4", backend: "vulkan", software: false },
+  ...{ device: "A GPU (1.2)", driver: "3.4", backend: "vulkan", webgpu: "deno" as const, software: false },
   ...{ model: "a.gguf", quick: true, commit: "0123abc", deno: "2.9.6" },
 };
+
+Deno.test("targets are compared with the best figure of their WebGPU, and met or missed on an H100 alone", () => {
+  const line = (name: string, value: number, webgpu: "deno" | "dawn") => ({
+    ...{ ...FACTS, device: "NVIDIA H100", model: "half.gguf", webgpu, bench: "decode", name, value },
+    ...{ unit: "tokens/s", time: "", load_average: 0 },
+  });
+  const lines = [line("64 sequences", 5000, "deno"), line("256 sequences", 9000, "deno")];
+  const [train, , deno, dawn] = compareTargets([...lines, line("256 sequences", 17_000, "dawn")]);
+  assert.deepEqual([train!.value, train!.is_met], [null, null]);
+  assert.deepEqual([deno!.name, deno!.value, deno!.must, deno!.is_met], ["256 sequences", 9000, 8000, true]);
+  assert.deepEqual([dawn!.value, dawn!.must, dawn!.is_met], [17_000, 18_000, false]);
+  assert.equal(
+    compareTargets([{ ...line("256 sequences", 9, "deno"), device: "llvmpipe" }])[2]!.is_met,
+    null,
+  );
+});
 
 async function linesOf(path: string): Promise<BenchLine[]> {
   const text = await Deno.readTextFile(path);
@@ -57,6 +74,7 @@ gpuTest("a quick bench of the tiny model stores a well-formed line for every par
       quick: true,
       out: folder,
       only: PARTS,
+      webgpu: "deno",
       print: (text) => printed.push(text),
     });
     const lines = await linesOf(path);
@@ -220,6 +238,19 @@ Deno.test("the two forms of a group have the same tokens and differ in what is s
     assert.deepEqual(tokens.slice(0, 6), shared![0]!.tokens.slice(0, 6));
     assert.deepEqual([...loss_mask], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
     assert.ok(tokens.every((token) => token < 50));
+  }
+});
+
+Deno.test("PyTorch's part reads numbers and lists of the shape that a line of the bench has", async () => {
+  const text = await Deno.readTextFile(new URL("bench_pytorch.py", import.meta.url)),
+    shape = testShape(1, {});
+  const reads = [...text.matchAll(/(\bin )?\b(?:shape|s)((?:\["\w+"\]|\[0\])+)/g)];
+  assert.ok(reads.length > 10);
+  for (const [read, is_list, path] of reads) {
+    const value = [...path!.matchAll(/\w+/g)].reduce<unknown>((at, [key]) => {
+      return (at as Record<string, unknown> | undefined)?.[key];
+    }, shape);
+    assert.ok(is_list ? Array.isArray(value) : typeof value === "number", `${read} is ${typeof value}`);
   }
 });
 

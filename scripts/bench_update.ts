@@ -121,7 +121,8 @@ function pytorch(python: string, paths: { model: string }): Competitor {
   return { by: "pytorch", run };
 }
 
-async function hasTorch(python: string): Promise<boolean> {
+/** Whether a Python has PyTorch. */
+export async function hasTorch(python: string): Promise<boolean> {
   const probe = new Deno.Command(python, { args: ["-c", "import torch"], stdout: "null", stderr: "null" });
   return await probe.output().then(({ success }) => success, () => false);
 }

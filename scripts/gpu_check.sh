@@ -5,7 +5,8 @@
 #   scripts/gpu_check.sh [tests] [bench] [pytorch]     all three in this order when none is named
 #
 # Exit status: 0 all passed, 1 a test or bench failed, 3 no GPU. ALLOW_SOFTWARE=1 accepts a software adapter, to try
-# this script. SYSTEM_ROOT is a prefix of the paths in which drivers are searched, for tests of this script.
+# this script. SHAPE is the shape of the model that is measured (0.5b; tiny to try this script), QUICK=1 measures each
+# figure once and briefly. SVC_DAWN names dawn.node, to measure that too. SYSTEM_ROOT is a prefix of the paths in which drivers are searched, for tests of this script.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,6 +16,7 @@ system=${SYSTEM_ROOT:-}
 pack=$root/.cache/gpu
 version=$(cat .deno-version)
 out=${OUT:-$root/docs/bench}
+shape=${SHAPE:-0.5b}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
@@ -138,9 +140,24 @@ run_tests() {
     tee "$out/gpu_tests.log"
 }
 
+# Each WebGPU that is here; Dawn needs its library (docs/guides/install.md).
 run_bench() {
-  "$deno" run -A --cached-only scripts/make_model.ts --shape 0.5b --out "$work/half.gguf" &&
-    "$deno" run -A --cached-only scripts/bench.ts --model "$work/half.gguf" --out "$out/gpu_bench.jsonl"
+  local model=$work/half.gguf quick=() status=0 webgpu to
+  if [ "$shape" != 0.5b ]; then model=$work/$shape.gguf; fi
+  if [ -n "${QUICK:-}" ]; then quick=(--quick); fi
+  "$deno" run -A --cached-only scripts/make_model.ts --shape "$shape" --out "$model" || return 1
+  for webgpu in deno dawn; do
+    say "bench through the WebGPU of $webgpu"
+    status=0
+    to=$out/gpu_bench.jsonl
+    if [ "$webgpu" = dawn ]; then to=$out/gpu_bench_dawn.jsonl; fi
+    "$deno" run -A --cached-only scripts/bench.ts --model "$model" --webgpu "$webgpu" "${quick[@]}" \
+      --out "$to" || status=$?
+    if [ "$webgpu" = dawn ] && [ "$status" = 3 ]; then
+      say "no Dawn here: its figures are not measured"
+    elif [ "$status" != 0 ]; then return 1; fi
+  done
+  "$deno" run -A --cached-only scripts/bench_targets.ts "$out/gpu_targets.json" "$out"/gpu_bench{,_dawn}.jsonl
 }
 
 run_pytorch() {

@@ -206,6 +206,41 @@ Deno.test({
 });
 
 Deno.test({
+  name: "gpu_check: the bench takes the shape, each WebGPU that is here, and fails where one fails",
+  ...SANITIZE,
+  async fn() {
+    // Dawn's bench ends with this status.
+    const deno = (status: number) =>
+      `#!/bin/sh
+case $1 in
+  --version) echo "deno ${version} (stable)" ;;
+  eval) echo '{"device":"Fake GPU"}' ;;
+  *) echo "ran: $*" ;;
+esac
+case "$*" in *"--webgpu dawn"*) exit ${status} ;; esac
+`;
+    const bench = (status: number) =>
+      runScript("gpu_check.sh", ["bench"], {
+        tools: { deno: deno(status), ldconfig: ldconfig(VULKAN) },
+        ...{ files: PACK, env: { SHAPE: "tiny", QUICK: "1" } },
+      });
+    const without = await bench(3);
+    assert.equal(without.code, 0, without.out);
+    assert.match(without.out, /make_model\.ts --shape tiny --out <work>\/tiny\.gguf\n/);
+    assert.match(without.out, /bench\.ts .* --webgpu deno --quick --out <root>\/out\/gpu_bench\.jsonl\n/);
+    assert.match(
+      without.out,
+      /--webgpu dawn --quick --out <root>\/out\/gpu_bench_dawn\.jsonl\n.*no Dawn here/,
+    );
+    assert.match(
+      without.out,
+      /bench_targets\.ts <root>\/out\/gpu_targets\.json <root>\/out\/gpu_bench\.jsonl /,
+    );
+    assert.equal((await bench(2)).code, 1);
+  },
+});
+
+Deno.test({
   name: "gpu_pack: the sizes of the working tree and of the upload are limited and printed",
   ...SANITIZE,
   async fn() {

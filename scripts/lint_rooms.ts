@@ -75,6 +75,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "loss",
     OTHER_FOLDERS,
     "canary",
+    "tuning",
   ],
   trainer: [
     "protocol",

@@ -37,6 +37,17 @@ export const SHAPES: Readonly<Record<string, ModelSize>> = {
     context_length: 32_768,
     vocabulary: "tokenizers/vocab-qwen2.gguf",
   },
+  /** Qwen3-0.6B: its rows are complete blocks of every type. */
+  "0.6b": {
+    layers: 28,
+    width: 1024,
+    heads: 16,
+    kv_heads: 8,
+    head_width: 128,
+    feed_forward: 3072,
+    context_length: 40_960,
+    vocabulary: "tokenizers/vocab-qwen2.gguf",
+  },
   tiny: {
     layers: 2,
     width: 64,

@@ -67,7 +67,7 @@ Deno.test("the same options give the same bytes, another seed others; what is un
     assert.equal(await make("b.gguf", 1), first);
     assert.notEqual(await make("c.gguf", 2), first);
     const wrong = { shape: "7b", path: `${folder}/d.gguf`, type: "f16", seed: 1 };
-    await assert.rejects(makeModel(wrong), /Cannot make a model of shape 7b: there are 0\.5b, tiny/);
+    await assert.rejects(makeModel(wrong), /Cannot make a model of shape 7b: there are 0\.5b, 0\.6b, tiny/);
     await assert.rejects(makeModel({ ...wrong, shape: "tiny", type: "iq4_nl" }), /of type iq4_nl/);
     await assert.rejects(
       makeModel({ ...wrong, shape: "tiny", type: "q4_k" }),

@@ -1,12 +1,14 @@
 /**
- * Reads files in `fixtures/`. A file that gzip makes much smaller is stored as `<name>.gz` and requested as `<name>`. Of a
- * quantised model only what comes before its weights is stored, as `<name>.head.gz`: the weights are quantised from those
- * of another fixture, and the hash in the manifest is that of the complete file. A file whose bytes another fixture has
- * in another order is stored as `<name>.delta.gz`.
+ * Reads files in `fixtures/`. A file that compression makes much smaller is stored as `<name>.gz` or `<name>.br` (Brotli,
+ * which `scripts/pack_fixture.ts` writes) and requested as `<name>`. Of a quantised model only what comes before its
+ * weights is stored, as `<name>.head.gz`: the weights are quantised from those of another fixture, and the hash in the
+ * manifest is that of the complete file. A file whose bytes another fixture has in another order is stored as
+ * `<name>.delta.gz`.
  */
 
 import { createHash } from "node:crypto";
 import { fileURLToPath } from "node:url";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { writeFileAtomic } from "../core/files.ts";
 import type { DecodedType } from "../trainer/formats/ggml_types.ts";
 
@@ -19,7 +21,7 @@ export interface FixtureEntry {
   sha256: string;
   origin: string;
   license: string;
-  /** The SHA-256 of the unpacked content of a `.gz` file; of a `.head.gz` or `.delta.gz` file, that of the complete one. */
+  /** The SHA-256 of the unpacked content of a packed file; of a `.head.gz` or `.delta.gz` file, that of the complete one. */
   unpacked_sha256?: string;
   /** The fixture with the weights of a `.head.gz` file. */
   quantized_from?: string;
@@ -50,7 +52,7 @@ export async function readFixture(name: string): Promise<Uint8Array<ArrayBuffer>
 /** The entry of a fixture that is not stored as it is. */
 async function packedEntry(name: string): Promise<FixtureEntry> {
   const entry = (await fixtureEntries()).find(({ path }) =>
-    [".gz", ".head.gz", ".delta.gz"].some((suffix) => path === name + suffix)
+    [".gz", ".br", ".head.gz", ".delta.gz"].some((suffix) => path === name + suffix)
   );
   if (!entry) throw new Error(`Cannot find the fixture ${name}: fixtures/manifest.json does not list it`);
   return entry;
@@ -58,7 +60,7 @@ async function packedEntry(name: string): Promise<FixtureEntry> {
 
 async function unpack({ path }: FixtureEntry): Promise<Uint8Array<ArrayBuffer>> {
   const packed = await Deno.readFile(ROOT + path);
-  return await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).bytes();
+  return new Uint8Array(path.endsWith(".br") ? brotliDecompressSync(packed) : gunzipSync(packed));
 }
 
 /** The bytes of a fixture that is not stored as it is. */

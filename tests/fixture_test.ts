@@ -25,8 +25,8 @@ Deno.test("every fixture has an origin, a licence and the bytes that the manifes
   for (const entry of await fixtureEntries()) {
     assert.ok(entry.origin && entry.license, entry.path);
     assert.equal(await sha256OfFile(ROOT + entry.path), entry.sha256, entry.path);
-    if (!entry.path.endsWith(".gz")) continue;
-    const content = await readFixture(entry.path.replace(/(\.head|\.delta)?\.gz$/, ""));
+    if (!/\.(gz|br)$/.test(entry.path)) continue;
+    const content = await readFixture(entry.path.replace(/(\.head|\.delta)?\.(gz|br)$/, ""));
     assert.equal(sha256(content), entry.unpacked_sha256, entry.path);
   }
 });

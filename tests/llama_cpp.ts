@@ -74,6 +74,29 @@ export async function quantizeModel(request: QuantizeRequest): Promise<void> {
   await runProgram("quantize.mjs", "quantize", request);
 }
 
+export interface SpeedRequest {
+  model_path: string;
+  /** A GGUF adapter at scale 1. */
+  adapter_path: string;
+  threads: number;
+  /** Of each measurement, after one that is left out; the fastest counts. */
+  repetitions: number;
+  prefills: { sequences: number; tokens: number }[];
+  /** Sequences that draw `tokens` tokens at the same time, after prompts of their own. */
+  decodes: { sequences: number; prompt: number; tokens: number }[];
+}
+
+/** Tokens per second, in the order of the request. */
+export interface Speeds {
+  prefills: number[];
+  decodes: number[];
+}
+
+/** Measures llama.cpp on the processor. @throws When llama.cpp refuses the model or the adapter. */
+export async function measureSpeeds(request: SpeedRequest): Promise<Speeds> {
+  return await runProgram("speed.mjs", "measure", request) as Speeds;
+}
+
 async function runProgram(file: string, verb: string, request: unknown): Promise<unknown> {
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-config", "--node-modules-dir=manual", file],

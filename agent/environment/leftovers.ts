@@ -47,33 +47,25 @@ export interface LeftoverOptions {
 export async function killLeftovers(directory: string, options: LeftoverOptions = {}): Promise<number> {
   const root = await Deno.realPath(directory).catch(() => null);
   if (root === null) return 0;
-  const start = `${root}/${WORKSPACE_PREFIX}`;
-  return await killAll({ variable: literally(start), folder: `${literallyInGlob(start)}*` }, options);
+  return await killAll((path) => path.startsWith(`${root}/${WORKSPACE_PREFIX}`), options);
 }
 
 /** The same for one workspace, given by its real path. @throws {ServiceError} */
 export function killProcessesOf(workspace: string, options: LeftoverOptions = {}): Promise<number> {
-  return killAll({ variable: `${literally(workspace)}$`, folder: literallyInGlob(workspace) }, options);
+  return killAll((path) => path === workspace || path.startsWith(`${workspace}/`), options);
 }
 
 /** Whether this machine can find leftover processes. @throws {ServiceError} Like {@link killLeftovers}. */
 export async function canFindLeftovers(options: LeftoverOptions = {}): Promise<boolean> {
-  return Deno.build.os === "linux" && await within(options, (look) => look(NOWHERE)) !== null;
+  return Deno.build.os === "linux" && await within(options, (look) => look(() => false)) !== null;
 }
 
-/** How the processes of workspaces are known. */
-interface Signs {
-  /** A basic regular expression of the variables' values. */
-  variable: string;
-  /** A glob of the working folder; it may lie below. */
-  folder: string;
-}
+/** Whether a path is a workspace or lies in one. */
+type IsOfWorkspace = (path: string) => boolean;
 
-const NOWHERE: Signs = { variable: "nowhere$", folder: "nowhere" };
-
-async function killAll(signs: Signs, options: LeftoverOptions): Promise<number> {
+async function killAll(isOfWorkspace: IsOfWorkspace, options: LeftoverOptions): Promise<number> {
   if (Deno.build.os !== "linux") return 0;
-  return await within(options, (look) => sweep(() => look(signs), kill));
+  return await within(options, (look) => sweep(() => look(isOfWorkspace), kill));
 }
 
 /**
@@ -114,26 +106,16 @@ function kill(pid: number): void {
   }
 }
 
-/** Escapes a text for a basic regular expression. */
-function literally(text: string): string {
-  return text.replace(/[\\.*[\]^$]/g, "\\$&");
-}
-
-/** Escapes a text for a glob. */
-function literallyInGlob(text: string): string {
-  return text.replace(/[\\*?[\]]/g, "\\$&");
-}
-
 /** What a look at the processes shows. */
 export interface Looked {
-  /** Processes with one of the signs. */
+  /** Processes of the workspace. */
   found: number[];
   /** Processes that had neither HOME nor PATH when they were looked at, without {@link without_variables}. */
   unsure: number[];
 }
 
-/** Finds the processes with one of the signs; null when the search is impossible. */
-type Look = (signs: Signs) => Promise<Looked | null>;
+/** Finds the processes of a workspace; null when the search is impossible. */
+type Look = (isOfWorkspace: IsOfWorkspace) => Promise<Looked | null>;
 
 async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise<T>): Promise<T> {
   const { clock = systemClock, after = 0, proc = "/proc" } = options;
@@ -147,7 +129,7 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
     );
   });
   try {
-    const look = (signs: Signs) => processesWith(signs, { after, proc, signal: end.signal });
+    const look: Look = (isOfWorkspace) => processesOf(isOfWorkspace, { after, proc, signal: end.signal });
     return await Promise.race([work(look), late]);
   } finally {
     end.abort();
@@ -157,21 +139,19 @@ async function within<T>(options: LeftoverOptions, work: (look: Look) => Promise
 }
 
 /**
- * Looks at working folders and environments. Of an environment it prints the longest match, so one reading tells whether
- * HOME is the one that is looked for, another one, or not there. A working folder that was removed has ` (deleted)` behind
- * its name.
+ * Prints working folders and two variables of processes, and whether they have a HOME or a PATH at all. A working folder
+ * that was removed has ` (deleted)` behind its name.
  */
 const SIGNS = `
 signs() {
-  find $cwds -maxdepth 0 \\( -lname "$folder" -o -lname "$folder/*" -o -lname "$folder (deleted)" \\) \\
-    -printf "$proc/%h/environ:CWD\\0"
-  grep -Hzo -e "^SVC_LOOK=$SVC_LOOK\\$" -e "^HOME=$variable" -e "^${WORKSPACE_VARIABLE}=$variable" -e "^HOME=" -e "^PATH=" "$@"
+  find $cwds -maxdepth 0 -type l -printf "$proc/%h/environ:CWD=%l\\0"
+  grep -Hzo -e "^SVC_LOOK=$SVC_LOOK\\$" -e "^HOME=.*" -e "^${WORKSPACE_VARIABLE}=.*" -e "^PATH=" "$@"
   printf "%s:\\0" "$@"
 }`;
 
 /** Looks once at each process with a greater id, or at all when ids have wrapped around. */
 const LOOK_LINE = `${SIGNS}
-variable=$1 folder=$2 after=$3 proc=$4 cwds=
+after=$1 proc=$2 cwds=
 cd "$proc"
 if [ "$after" -eq 0 ] || [ "$$" -lt "$after" ]; then
   set -- "$proc"/[0-9]*/environ
@@ -189,8 +169,8 @@ signs "$@"`;
  * others are looked at: they have the working folder and the environment that the process seems not to have.
  */
 const PROGRAM_LINE = `${SIGNS}
-variable=$1 folder=$2 proc=$3 cwds= numbers=
-shift 3
+proc=$1 cwds= numbers=
+shift
 cd "$proc"
 numbers=$*
 set --
@@ -205,52 +185,125 @@ done
 /** What the lines print after the folder; without a text it is only the name of a process. */
 const LOOKED = /^\/(\d+)(?:\/task\/\d+)?\/environ:(.*)$/s;
 
+/** Looks of one folder of processes. Those that are asked for while one is under way wait for it, and share the next. */
+class Looks {
+  #running: Promise<unknown> | null = null;
+  #next: SharedLook | null = null;
+
+  constructor(readonly proc: string) {}
+
+  /** What a look shows that begins from now on. @param signal Its last user ends it. */
+  ask(after: number, signal: AbortSignal): Promise<Printed | null> {
+    if (!this.#next || this.#next.is_ended) this.#next = new SharedLook(this.proc);
+    const shared = this.#next;
+    shared.join(after, signal);
+    if (!this.#running) this.#start();
+    return shared.printed;
+  }
+
+  #start(): void {
+    const shared = this.#next;
+    this.#next = null;
+    this.#running = shared?.run().finally(() => this.#start()) ?? null;
+  }
+}
+
+class SharedLook {
+  readonly #answer = Promise.withResolvers<Printed | null>();
+  readonly #end = new AbortController();
+  #after = Infinity;
+  #users = 0;
+
+  constructor(readonly proc: string) {}
+
+  /** Whether all of its users have left: it finds nothing. */
+  get is_ended(): boolean {
+    return this.#end.signal.aborted;
+  }
+
+  get printed(): Promise<Printed | null> {
+    return this.#answer.promise;
+  }
+
+  join(after: number, signal: AbortSignal): void {
+    this.#after = Math.min(this.#after, after);
+    this.#users++;
+    const leave = () => --this.#users === 0 && this.#end.abort();
+    if (signal.aborted) leave();
+    signal.addEventListener("abort", leave, { once: true });
+  }
+
+  /** Never throws. */
+  async run(): Promise<void> {
+    const { proc } = this, args = [String(this.#after), proc];
+    await printedBy(LOOK_LINE, args, { proc, signal: this.#end.signal })
+      .then(this.#answer.resolve, this.#answer.reject);
+  }
+}
+
+const looks = new Map<string, Looks>();
+
+function looksAt(proc: string): Looks {
+  const known = looks.get(proc) ?? new Looks(proc);
+  looks.set(proc, known);
+  return known;
+}
+
 /**
  * Looks at processes; those of other users and dead ones cannot be read. A program does, because the agent worker may run
  * programs but not read `/proc`. Null when the program does not find even itself.
  */
-async function processesWith(
-  { variable, folder }: Signs,
+async function processesOf(
+  isOfWorkspace: IsOfWorkspace,
   { after, proc, signal }: { after: number; proc: string; signal: AbortSignal },
 ): Promise<Looked | null> {
-  const looked = await entriesOf(LOOK_LINE, [variable, folder, String(after), proc], { proc, signal });
-  if (!looked) return null;
-  const { found, unsure: unknown } = signsOf(looked.entries);
-  if (!found.includes(looked.self)) return null;
+  const looked = await looksAt(proc).ask(after, signal);
+  if (!looked?.entries.some(({ pid, text }) => pid === looked.self && text.startsWith("SVC_LOOK="))) {
+    return null;
+  }
+  const { found, unsure: unknown } = signsOf(looked.entries, isOfWorkspace);
   const unsure = unknown.filter((pid) => !without_variables.has(pid));
-  const others = found.filter((pid) => pid !== looked.self);
-  if (others.length > 0 || unsure.length === 0) return { found: others, unsure: [] };
-  const running = await entriesOf(PROGRAM_LINE, [variable, folder, proc, ...unsure.map(String)], {
-    proc,
-    signal,
-  });
+  if (found.length > 0 || unsure.length === 0) return { found, unsure: [] };
+  const running = await printedBy(PROGRAM_LINE, [proc, ...unsure.map(String)], { proc, signal });
   const entries = running?.entries ?? [], programs = new Set(entries.map(({ pid }) => pid));
   for (const pid of unsure) if (!programs.has(pid)) without_variables.add(pid);
-  return signsOf(entries);
+  return signsOf(entries, isOfWorkspace);
 }
 
 /** What a script prints about a process or one of its threads. */
 interface LookEntry {
   pid: number;
+  /** A variable or `CWD`, with its value; empty: the process is there. */
   text: string;
 }
 
-function signsOf(entries: readonly LookEntry[]): Looked {
-  const isSign = (text: string) =>
-    /^(?:SVC_LOOK|SVC_WORKSPACE)=|^CWD$/.test(text) || text.startsWith("HOME=") && text !== "HOME=";
-  const known = new Set(entries.flatMap(({ pid, text }) => text === "" ? [] : [pid]));
+/** What a script prints about processes, and its own id. */
+interface Printed {
+  entries: LookEntry[];
+  self: number;
+}
+
+function signsOf(entries: readonly LookEntry[], isOfWorkspace: IsOfWorkspace): Looked {
+  const isSign = (text: string) => {
+    const [, name, value] = /^(CWD|HOME|SVC_WORKSPACE)=(.*)$/s.exec(text) ?? [];
+    if (name !== "CWD") return value !== undefined && isOfWorkspace(value);
+    return isOfWorkspace(value!) || isOfWorkspace(value!.replace(/ \(deleted\)$/, ""));
+  };
+  const known = new Set(
+    entries.flatMap(({ pid, text }) => text === "" || text.startsWith("CWD=") ? [] : [pid]),
+  );
   return {
     found: [...new Set(entries.flatMap(({ pid, text }) => isSign(text) ? [pid] : []))],
     unsure: [...new Set(entries.flatMap(({ pid }) => known.has(pid) ? [] : [pid]))],
   };
 }
 
-/** What a script prints about processes, and its own id; null when it cannot be started. */
-async function entriesOf(
+/** Null when it cannot be started. */
+async function printedBy(
   script: string,
   args: readonly string[],
   { proc, signal }: { proc: string; signal: AbortSignal },
-): Promise<{ entries: LookEntry[]; self: number } | null> {
+): Promise<Printed | null> {
   if (signal.aborted) return null;
   const { prefix, detached } = await ownSession();
   const [program, ...more] = [...prefix, "sh", "-c", script, "sh", ...args];

@@ -215,8 +215,7 @@ Deno.test({
     withFolder(async (folder) => {
       const workspace = await Deno.realPath(folder);
       for (const more of [{ env: { HOME: workspace } }, { cwd: workspace, env: { HOME: "/x" } }]) {
-        const args = ["-e", WITHOUT_FIRST_THREAD];
-        const child = new Deno.Command("perl", { args, ...more }).spawn();
+        const child = new Deno.Command("perl", { args: ["-e", WITHOUT_FIRST_THREAD], ...more }).spawn();
         const stat = () => Deno.readTextFile(`/proc/${child.pid}/stat`);
         while (!/\) Z /.test(await stat())) await new Promise((go) => setTimeout(go, 1));
         equal(await killProcessesOf(`${workspace}2`), 0);
@@ -247,6 +246,23 @@ Deno.test({
       await clock.advance(1);
       await refused;
       deepEqual(await onceNone(() => processesThatHold(`${directory}/77/environ`, "cmdline")), []);
+    }),
+});
+
+Deno.test({
+  name: `searches that begin while another looks share the next look${skipped}`,
+  ignore: !LINUX,
+  fn: () =>
+    withFolder(async (proc) => {
+      // A look waits at this file until somebody has written it.
+      await new Deno.Command("sh", { args: ["-c", "mkdir 77; mkfifo 77/environ"], cwd: proc }).output();
+      let ended = 0;
+      const searches = [1, 2, 3].map(() => killProcessesOf("/a", { proc }).then(() => ended++));
+      for (const count of [1, 3]) {
+        await Deno.writeTextFile(join(proc, "77/environ"), "PATH=/bin\0");
+        await Promise.all(searches.slice(0, count));
+        equal(ended, count, "what is seen answers no later search");
+      }
     }),
 });
 

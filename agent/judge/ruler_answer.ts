@@ -1,6 +1,7 @@
 /** Reads a judge's answer, which is untrusted text, and checks it. */
 
-import { isJsonObject, parseJson } from "../../core/json.ts";
+import { answerObjects } from "../../core/chat_api/answer_objects.ts";
+import { isJsonObject } from "../../core/json.ts";
 import { inline } from "../../core/text.ts";
 import { fittedText } from "./fitted_text.ts";
 
@@ -12,9 +13,6 @@ export const MAX_PROBLEMS = 8;
 
 /** The most characters of a judge's own text in a message. */
 export const MAX_QUOTED_CHARS = 40;
-
-/** The most places in a text where an object may begin. */
-export const MAX_STARTS = 100;
 
 /** The longest text in which an answer is looked for. */
 export const MAX_ANSWER_CHARS = 200_000;
@@ -34,7 +32,7 @@ export function readAnswer(text: string, ids: readonly string[]): ReadAnswer {
   if (text.length > MAX_ANSWER_CHARS) {
     return { problems: [`it is longer than ${MAX_ANSWER_CHARS} characters`] };
   }
-  const found = answerObjects(text);
+  const found = answerObjects(text, "scores");
   if (found.length === 0) return { problems: ['there is no JSON object with "scores"'] };
   if (found.length > 1) {
     return { problems: [`there are ${found.length} JSON objects with "scores", not one`] };
@@ -79,49 +77,4 @@ function readScore(entry: unknown, ids: readonly string[]): JudgedScore & { id: 
 function quoted(text: string): string {
   const shown = inline(text.slice(0, MAX_QUOTED_CHARS).toWellFormed());
   return JSON.stringify(text.length > MAX_QUOTED_CHARS ? `${shown}…` : shown);
-}
-
-/** The objects with `scores` in a text: of the whole text, or between other text, such as a fence or thoughts. */
-function answerObjects(text: string): unknown[] {
-  const answer = text.replace(/^\s*<think>[\s\S]*?<\/think>/, "").trim();
-  const whole = parsed(answer);
-  const found = whole === undefined ? embeddedObjects(answer) : [whole];
-  return found.filter((value) => isJsonObject(value) && "scores" in value);
-}
-
-/** Undefined: no JSON. */
-function parsed(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The outermost objects in a text. */
-function embeddedObjects(text: string): unknown[] {
-  const found: unknown[] = [];
-  let starts = 0;
-  for (let at = text.indexOf("{"); at >= 0 && starts < MAX_STARTS; starts++) {
-    const end = objectEnd(text, at);
-    const value = end === null ? undefined : parsed(text.slice(at, end));
-    if (value !== undefined) found.push(value);
-    at = text.indexOf("{", value === undefined ? at + 1 : end!);
-  }
-  return found;
-}
-
-/** The place after the brace that closes the one at `start`; null when none does. */
-function objectEnd(text: string, start: number): number | null {
-  let depth = 0, in_string = false;
-  for (let i = start; i < text.length; i++) {
-    const char = text[i];
-    if (in_string) {
-      if (char === "\\") i++;
-      else if (char === '"') in_string = false;
-    } else if (char === '"') in_string = true;
-    else if (char === "{") depth++;
-    else if (char === "}" && --depth === 0) return i + 1;
-  }
-  return null;
 }

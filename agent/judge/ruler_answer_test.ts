@@ -4,9 +4,9 @@ import {
   MAX_EXPLANATION_CHARS,
   MAX_PROBLEMS,
   MAX_QUOTED_CHARS,
-  MAX_STARTS,
   readAnswer,
 } from "./ruler_answer.ts";
+import { MAX_STARTS } from "../../core/chat_api/answer_objects.ts";
 
 const entry = (trajectory_id: unknown, score: unknown, explanation: unknown = "because") => ({
   trajectory_id,

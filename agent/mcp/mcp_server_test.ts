@@ -111,6 +111,7 @@ for (
     same_name: 'it has two tools with the name "say"; deny them with denied_tools',
     [`list_of_${MAX_LISTED_TOOLS + 1}`]: `it lists more than ${MAX_LISTED_TOOLS} tools`,
     refuse_at_length: `${"x".repeat(MAX_REASON_CHARS)}…`,
+    no_form: "its list of tools has not the form of the protocol: tools.1.name: must be a string, not 7",
     endless_list: `its list of tools has more than ${MAX_LIST_PAGES} pages`,
   })
 ) {
@@ -124,6 +125,14 @@ for (
     deepEqual(await optional.host.list(never), []);
     await (await optional.host.open(never)).close();
     deepEqual(optional.messages, [`${SERVER}: the run goes on without its tools: ${reason}`]);
+  });
+}
+
+for (const mode of ["ends_null", "ends_empty"]) {
+  Deno.test(`a list may leave out by null, and end by an empty cursor: ${mode}`, strict, async () => {
+    await using tested = testHost({ mode });
+    const tools = await tested.host.list(never), parameters = { type: "object" };
+    deepEqual(tools, ["first", "second"].map((name) => ({ name, description: "", parameters })));
   });
 }
 
@@ -332,6 +341,13 @@ hosted("an answer that is none of the protocol fails its call", { isDead }, asyn
   await rejects(callOnce(host, "not_mcp"), {
     code: "tool_failed",
     message: /^Cannot call "not_mcp" of the MCP/,
+  });
+});
+
+hosted("what is no answer of the protocol fails its call at once", { isDead }, async ({ host }) => {
+  await rejects(callOnce(host, "not_json_rpc"), {
+    code: "tool_failed",
+    message: /: its answer has neither a result nor an error of the protocol$/,
   });
 });
 

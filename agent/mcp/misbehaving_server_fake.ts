@@ -101,6 +101,8 @@ const TOOLS: Record<string, () => object | null> = {
   },
   twice: () => text("once"),
   not_mcp: () => ({ content: "no list" }),
+  /** Answered with what is no answer of the protocol. */
+  not_json_rpc: () => null,
   change_list: () => {
     send({ method: "notifications/tools/list_changed" });
     return text("changed");
@@ -131,6 +133,11 @@ const TOOLS: Record<string, () => object | null> = {
   deep: () => JSON.parse(`{"content":[],"structuredContent":${"[".repeat(2000)}${"]".repeat(2000)}}`),
 };
 
+interface Params {
+  name: string;
+  cursor?: string;
+}
+
 let counted = 0;
 
 function listed(): string {
@@ -156,7 +163,7 @@ function listed(): string {
   return `{"tools":[${tools.join()}]}`;
 }
 
-function answer({ id, method, params }: { id?: number; method: string; params: { name: string } }): void {
+function answer({ id, method, params }: { id?: number; method: string; params: Params }): void {
   if (id === undefined) return;
   if (method === "initialize") {
     if (mode === "hang_at_start") return;
@@ -164,6 +171,12 @@ function answer({ id, method, params }: { id?: number; method: string; params: {
     return send({ id, result: { protocolVersion: "2025-06-18", capabilities, serverInfo } });
   }
   if (method === "tools/list") {
+    if (mode === "no_form") return send({ id, result: { tools: [{ name: "a" }, { name: 7 }] } });
+    if (mode.startsWith("ends_")) {
+      const name = params.cursor ?? "first", end = mode === "ends_null" ? null : "";
+      const tools = [{ name, description: null, inputSchema: { type: "object" } }];
+      return send({ id, result: { tools, nextCursor: name === "first" ? "second" : end } });
+    }
     if (mode === "endless_list") return send({ id, result: { tools: [], nextCursor: "more" } });
     const message = "x".repeat(980) + KEY;
     if (mode === "leak_refuse_list") return send({ id, error: { code: -32603, message } });
@@ -173,6 +186,7 @@ function answer({ id, method, params }: { id?: number; method: string; params: {
   }
   if (method !== "tools/call") return send({ id, error: { code: -32601, message: "no such method" } });
   if (params.name === "missing") return send({ id, error: { code: -32602, message: "no such tool" } });
+  if (params.name === "not_json_rpc") return send({ id, error: "no such tool" });
   if (params.name === "leak_refusal") return send({ id, error: { code: -32602, message: `no ${KEY}` } });
   const result = (TOOLS[params.name] ?? TOOLS.say!)();
   if (result) send({ id, result });

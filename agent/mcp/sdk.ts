@@ -5,6 +5,7 @@
 
 import type { Client, Transport as SdkTransport } from "@modelcontextprotocol/client";
 import { z } from "zod";
+import { describeIssue } from "../../config/check/data_issues.ts";
 import { VERSION } from "../../core/version.ts";
 import type { Clock } from "../../core/clock.ts";
 import { LOST, type Transport } from "./transport.ts";
@@ -21,18 +22,18 @@ export const STREAM_RETRIES = 2;
 /** The client's own limit of a request, which is none: this program's clock limits requests. */
 const NO_LIMIT_MS = 2 ** 31 - 1;
 
-/** A tool as the server lists it. */
+/** A tool as the server lists it. Some servers write null for what they leave out. */
 const listedTool = z.object({
   name: z.string(),
-  description: z.string().optional(),
-  inputSchema: z.unknown(),
+  description: z.string().nullish().transform((text) => text ?? undefined),
+  inputSchema: z.unknown().optional(),
 });
 
 /** A tool as the server lists it; its schema may be anything. */
 export type ListedTool = z.output<typeof listedTool>;
 
 /** A page of the list. What else the protocol says of tools and results concerns only other clients. */
-const listPage = z.object({ tools: z.array(listedTool), nextCursor: z.string().optional() });
+const listPage = z.object({ tools: z.array(listedTool), nextCursor: z.string().nullish() });
 
 /** A result whose contents are not checked. */
 const anyResult = z.looseObject({});
@@ -85,12 +86,16 @@ async function listTools(client: Client, signal: AbortSignal): Promise<ListedToo
     const params = cursor === undefined ? {} : { cursor };
     const options = { signal, timeout: NO_LIMIT_MS };
     const answer = await client.request({ method: "tools/list", params }, anyResult, options);
-    const { success, data } = listPage.safeParse(answer);
-    if (!success) throw new Error("its list of tools has not the form of the protocol");
+    const { success, data, error } = listPage.safeParse(answer);
+    if (!success) {
+      const place = describeIssue(error.issues[0]!, answer);
+      throw new Error(`its list of tools has not the form of the protocol: ${place}`);
+    }
     tools.push(...data.tools);
     if (tools.length > MAX_LISTED_TOOLS) throw new Error(`it lists more than ${MAX_LISTED_TOOLS} tools`);
+    // Some servers end their list with an empty text.
+    if (!data.nextCursor) return tools;
     cursor = data.nextCursor;
-    if (cursor === undefined) return tools;
   }
   throw new Error(`its list of tools has more than ${MAX_LIST_PAGES} pages`);
 }

@@ -1,7 +1,7 @@
 /** What carries the messages of one session with an MCP server, and the guard that every one of them passes. */
 
 import { type Redact, redactedHead } from "../../core/chat_api/redact.ts";
-import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json.ts";
+import { isJsonObject, isTooDeep, MAX_JSON_DEPTH } from "../../core/json.ts";
 
 /** A JSON-RPC message. Nothing else of it is known. */
 export type Message = Readonly<Record<string, unknown>>;
@@ -36,8 +36,9 @@ export const MAX_ID_CHARS = 100;
 const isId = (id: unknown) => typeof id === "number" || typeof id === "string";
 
 /**
- * Passes messages on in both directions. An answer that belongs to no open request is dropped, one that is nested too
- * deep becomes an error, and so does a stream of answers that ends without the answer it was opened for.
+ * Passes messages on in both directions. An answer that belongs to no open request is dropped. One that is no answer of
+ * the protocol, which the client would drop, or is nested too deep becomes an error, and so does a stream of answers that
+ * ends without the answer it was opened for.
  */
 export class GuardedTransport implements Transport {
   onmessage?: (message: never) => void;
@@ -101,9 +102,10 @@ export class GuardedTransport implements Transport {
       return this.#notice("answers", `it answered the request ${which}, which is not open`);
     }
     this.#answers++;
-    if (!isTooDeep(message)) return this.#pass(message);
+    const problem = problemOf(message);
+    if (problem === null) return this.#pass(message);
     this.#open.add(id);
-    this.#lose(id, `its answer is nested more than ${MAX_JSON_DEPTH} levels deep`);
+    this.#lose(id, problem);
   }
 
   #pass(message: Message): void {
@@ -115,4 +117,13 @@ export class GuardedTransport implements Transport {
     if (!this.#open.delete(id)) return;
     this.#pass({ jsonrpc: "2.0", id, error: { code: -32000, message: reason, data: LOST } });
   }
+}
+
+/** Why an answer cannot be used, as a sentence about the server; null: it can. */
+function problemOf(answer: Message): string | null {
+  const { result, error } = answer;
+  if (isTooDeep(answer)) return `its answer is nested more than ${MAX_JSON_DEPTH} levels deep`;
+  const is_error = isJsonObject(error) && Number.isInteger(error.code) && typeof error.message === "string";
+  const is_answer = error === undefined ? isJsonObject(result) : is_error && result === undefined;
+  return is_answer ? null : "its answer has neither a result nor an error of the protocol";
 }

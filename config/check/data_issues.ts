@@ -1,10 +1,19 @@
 /** Schema errors of data from a program or a file, as one short sentence for each field. */
 
 import type { z } from "zod";
+import { isJsonObject } from "../../core/json.ts";
 import { EXPECTED, showValue } from "./issues.ts";
 import { valueAt } from "../text/toml_tree.ts";
 
 type Issue = z.core.$ZodIssue;
+
+/** The words of a configuration are those of TOML. */
+const JSON_WORDS: typeof EXPECTED = { ...EXPECTED, object: "an object", record: "an object" };
+
+function shown(found: unknown): string {
+  if (found === null) return "null";
+  return isJsonObject(found) ? JSON_WORDS.object! : showValue(found);
+}
 
 /** `<field>: must be <expected>, not <found>`. An issue of the entire value names no field. */
 export function describeIssue(issue: Issue, value: unknown): string {
@@ -39,14 +48,14 @@ function reasonOf(issue: Issue, found: unknown): string {
   if (issue.code.startsWith("too_") && Array.isArray(found)) {
     return `must be ${expected}, not ${found.length === 0 ? "an empty one" : `one of ${found.length}`}`;
   }
-  return `must be ${expected}, not ${showValue(found)}`;
+  return `must be ${expected}, not ${shown(found)}`;
 }
 
 /** The expected value in words; null for issues with a message of their own. */
 function expectedText(issue: Issue): string | null {
   switch (issue.code) {
     case "invalid_type":
-      return EXPECTED[issue.expected] ?? issue.expected;
+      return JSON_WORDS[issue.expected] ?? issue.expected;
     case "invalid_value":
       return issue.values.map((choice) => JSON.stringify(choice)).join(" or ");
     case "too_small":

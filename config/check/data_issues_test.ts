@@ -22,7 +22,9 @@ Deno.test("a problem names its field, the expected and the actual value", () => 
     'inner.on: must be true or false, not "x"',
     'inner: unknown fields "x", "y"',
   ]);
-  assert.deepEqual(said(null), ["must be a table, not nothing"]);
+  assert.deepEqual(said(null), ["must be an object, not null"]);
+  assert.deepEqual(said({ ...whole, inner: [] }), ["inner: must be an object, not a list"]);
+  assert.deepEqual(said({ ...whole, count: {} }), ["count: must be a number, not an object"]);
 });
 
 Deno.test("for a union the problem of the best matching member is reported", () => {

@@ -89,7 +89,9 @@ async function readText({ body, headers }: Response, max_bytes: number): Promise
 
 function connectionFailure(error: unknown, url: URL): ExchangeFailure {
   const kind = error instanceof Deno.errors.NotCapable ? "final" : "connection";
-  const said = error instanceof Error ? error.message : String(error);
-  const reason = said.replaceAll(` for url (${url.href})`, "").replaceAll(url.href, "the address");
+  // What `fetch` throws says only that it failed; its cause says why, after both addresses.
+  const { cause } = error as { cause?: unknown };
+  const { message } = cause instanceof Error ? cause : error as Error;
+  const reason = message.replaceAll(url.href, "").replace(/^error sending request [^()]*\([^()]*\): /, "");
   return new ExchangeFailure(kind, reason, { cause: kind === "final" ? error : undefined });
 }

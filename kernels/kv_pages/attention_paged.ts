@@ -183,9 +183,9 @@ export function attentionPaged(
   const y = kv_heads * plan.chunks;
   const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
   recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
-  if (lanes === 1) return; // A single row shares all of its pages with itself.
+  if (lanes === 1) return; // A row without lanes beside it finds all of its pages shared.
   const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }), ...visible);
-  recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, lanes]);
+  recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, Math.min(rows, lanes)]);
 }
 
 /** Records attention of single rows on GPUs, as many of them at a time as the scratch tensor has room for their splits. */

@@ -14,7 +14,7 @@
 //   o           [N, H, D]     f32   in and out in rows that continue
 //   state       [N, H, 2]     f32   in: top and Σ exp(s − top) of the shared tokens
 //
-// Dispatch: ceil(N / LANES) × K · ceil(H / K / HEADS) × LANES workgroups; a template for unroll.ts.
+// Dispatch: ceil(N / LANES) × K · ceil(H / K / HEADS) × min(N, LANES) workgroups; a template for unroll.ts.
 // `visibility.wgsl` and the broadcasts of lanes are linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
@@ -30,7 +30,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let chunk = group.y % chunks * {HEADS}u;
 
   let lane_slot = slot_of(first + lane);
-  let shared_end = shared_tokens(lane_slot, tokens_of(first + lane, lane_slot)).x;
+  let shared_end = shared_tokens(lane, lane_slot, tokens_of(first + lane, lane_slot)).x;
   let row = first + group.z;
   let slot = slot_of(row);
   let tokens = tokens_of(row, slot);

@@ -41,7 +41,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   let slot = slot_of(r);
   let tokens = tokens_of(r, slot);
-  let shared_by = shared_tokens(slot, tokens);
+  let shared_by = shared_tokens(lane, slot, tokens);
   let shared_end = shared_by.x;
   let place = tokens - 1u;
   let begin = first_seen(place);

@@ -39,10 +39,14 @@ fn tokens_of(row: u32, slot: u32) -> u32 {
 }
 
 // x: the number of first tokens that lie in the same pages for every row that has them; y: a slot with all of them.
-// Uniform over the subgroup.
-fn shared_tokens(slot: u32, tokens: u32) -> vec2<u32> {
+// Uniform over the subgroup. A row that is alone in its subgroup shares nothing, because the kernel for its own tokens has
+// work for all lanes then; without lanes there is no such kernel.
+fn shared_tokens(lane: u32, slot: u32, tokens: u32) -> vec2<u32> {
   let most = subgroup_max(tokens);
   let leader = subgroup_min(select(NO_SLOT, slot, tokens == most));
+  let first = subgroup_min(select(NO_SLOT, lane, tokens > 0u));
+  let last = subgroup_max(select(0u, lane, tokens > 0u));
+  if {LANES}u > 1u && first == last { return vec2<u32>(0u, leader); }
   var count = 0u;
   for (var page = 0u; page * PAGE_TOKENS < most; page++) {
     let has_page = tokens > page * PAGE_TOKENS;

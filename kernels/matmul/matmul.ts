@@ -23,7 +23,14 @@ import {
   type ProductSize,
 } from "./matmul_layout.ts";
 import { chooseMatrices, matricesParts } from "./matmul_matrices.ts";
-import { groupColumns, type MatmulKind, matmulParts, TILE_DEPTH } from "./matmul_text.ts";
+import {
+  groupColumns,
+  groupRows,
+  type MatmulKind,
+  matmulParts,
+  readsPairs,
+  TILE_DEPTH,
+} from "./matmul_text.ts";
 
 /**
  * The low-rank term: `scale · u[:, column … column + R] · mᵀ` (nt, m `[columns, R]`) or `· m` (nn, m `[R, columns]`).
@@ -161,7 +168,7 @@ export function matmul(
   if (residual) expectShape(residual, "residual", [rows, columns]);
   const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0, size = { rows, columns, depth };
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
-    chooseLayout(recorder.gpu, size);
+    chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
   const kernel = matmulKernel({ weight: weight.type, orientation, compute: options.compute }, layout);
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks } = cutProduct(orientation, { weight, layout, size });
@@ -274,6 +281,6 @@ function expectLora(
 
 function grid(layout: MatmulLayout, rows: number, columns: number): [number, number] {
   return layout.form === "lanes"
-    ? [ceilDiv(rows, layout.lanes * layout.tile_rows), ceilDiv(columns, groupColumns(layout))]
+    ? [ceilDiv(rows, groupRows(layout)), ceilDiv(columns, groupColumns(layout))]
     : [ceilDiv(rows, layout.block_rows), ceilDiv(columns, layout.block_columns)];
 }

@@ -3,9 +3,10 @@
  * neither the tile nor the number of rows changes a bit of a row's result.
  */
 
-import type { GpuCard } from "../../core/device.ts";
+import type { Gpu } from "../device.ts";
 import { SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, roundUp } from "../shape.ts";
+import { layoutClass, type LayoutTable } from "../layout_table.ts";
 import { deviceForm, deviceOptions } from "../variant.ts";
 import type { MatricesLayout } from "./matmul_matrices.ts";
 import { type LanesLayout, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
@@ -78,18 +79,47 @@ export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "d
 }
 
 /**
- * The layout of scalar sums for a device and a product. On a GPU it is the largest tile with workgroups enough: by itself, or with
- * workgroups for each chunk. A software adapter sums along the whole depth; docs/decisions/software_kernels.md says why.
+ * The layout of scalar sums for a device and a product. It is the one that was measured, if any. Otherwise on a GPU it is the
+ * largest tile with workgroups enough: by itself, or with workgroups for each chunk. A software adapter sums along the whole
+ * depth; docs/decisions/software_kernels.md says why.
+ *
+ * @param options.reads_pairs Whether it is `nt` and the weight's type has a reader of pairs. Default: no.
  */
 export function chooseLayout(
-  gpu: Pick<GpuCard, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
   size: ProductSize,
+  options: { reads_pairs?: boolean } = {},
+): ScalarLayout {
+  const suggested = suggestedLayout(gpu, size, options);
+  return (gpu.layouts && measuredLayout(gpu, gpu.layouts, { size, suggested })) ?? suggested;
+}
+
+/** The layout of a table; null where it has none, or one that would compute too much in vain. */
+function measuredLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  table: LayoutTable,
+  { size, suggested }: { size: ProductSize; suggested: ScalarLayout },
+): ScalarLayout | null {
+  const name = layoutClass(size), choice = name === null ? undefined : table[name];
+  const layout = choice && everyLayout(gpu)[choice.layout];
+  if (!layout) return null;
+  // The form for few rows is for them alone, and they have no class of their own.
+  if (layout.form === "lanes") {
+    return suggested.form === "lanes" && suggested.owns === layout.owns ? layout : null;
+  }
+  const is_padded = layout !== TILES.small &&
+    roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;
+  return is_padded ? null : { ...layout, split: choice.split };
+}
+
+/** The layout by the numbers of workgroups. */
+function suggestedLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  size: ProductSize,
+  options: { reads_pairs?: boolean },
 ): ScalarLayout {
   const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
-  if (form === "lanes") {
-    if (lanes === 1) return { form, lanes, tile_rows: rows > 4 ? 8 : 1, tile_vectors: 4 };
-    return { form, lanes, tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: 4 };
-  }
+  if (form === "lanes") return lanesLayout(lanes, { ...size, ...options });
   const chunks = ceilDiv(size.depth, chunkLength(size));
   const can_split = chunks > 1 && partialBytes(size, chunks) <= SCRATCH_BYTES;
   const { large, middle, small, narrow } = TILES, is_narrow = columns <= NARROW_COLUMNS;
@@ -105,15 +135,39 @@ export function chooseLayout(
   return { ...last, split: can_split && workgroups(last, rows, columns) < MULTIPROCESSORS };
 }
 
+/** Rows of the form for few rows, which takes the next larger number. For more the other forms are as fast. */
+const FEW_ROWS = [1, 4];
+
+function lanesLayout(
+  lanes: number,
+  { rows, columns, reads_pairs = false }: ProductSize & { reads_pairs?: boolean },
+): LanesLayout {
+  const shared = { form: "lanes", lanes, tile_vectors: 4 } as const;
+  if (lanes === 1) return { ...shared, owns: "rows", tile_rows: rows > 4 ? 8 : 1 };
+  const few = FEW_ROWS.find((most) => rows <= most), is_narrow = columns <= NARROW_COLUMNS;
+  // LoRA's matrices have too few columns to be worth the time to compile it.
+  if (few && reads_pairs && !is_narrow) return { ...shared, owns: "columns", tile_rows: few };
+  return { ...shared, owns: "rows", tile_rows: rows > 2 * lanes ? 4 : 1 };
+}
+
 /** The layouts of scalar sums of a device, but for whether they split. */
-export function everyLayout(gpu: Pick<GpuCard, "facts" | "subgroup_size">): ScalarLayout[] {
+export function everyLayout(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  options: { reads_pairs?: boolean } = {},
+): ScalarLayout[] {
   if (deviceForm(gpu) === "tiles") return Object.values(TILES).map((tile) => ({ ...tile, split: false }));
-  return [1, 1000].map((rows) => chooseLayout(gpu, { rows, columns: 4, depth: 4 }));
+  const rows = options.reads_pairs ? [...FEW_ROWS, 16, 1000] : [16, 1000];
+  return rows.map((rows) => suggestedLayout(gpu, { rows, columns: 1000, depth: 4 }, options));
 }
 
 /** A layout in words, such as `64 × 16`, the rows and columns of a workgroup. */
 export function layoutName(layout: MatmulLayout): string {
-  if (layout.form === "lanes") return `lanes ${layout.lanes}, ${layout.tile_rows} rows of each`;
+  if (layout.form === "lanes") {
+    const { lanes, owns, tile_rows } = layout;
+    return owns === "rows"
+      ? `lanes ${lanes}, ${tile_rows} rows of each`
+      : `lanes ${lanes}, ${tile_rows} rows of all`;
+  }
   const tile = `${layout.block_rows} × ${layout.block_columns}`;
   if (layout.form === "matrices") return `${tile}, matrices of subgroups`;
   return `${tile}${layout.split ? ", split" : ""}`;

@@ -20,16 +20,17 @@ import { rowMultiple } from "../weights/weight_type.ts";
 import { matmul, matmulKernel } from "./matmul.ts";
 import { CASES, type MatmulCase } from "./matmul_cases.ts";
 import { chooseLayout, everyLayout, type MatmulLayout, TILES } from "./matmul_layout.ts";
+import { readsPairs } from "./matmul_text.ts";
 import { matmulReference } from "./matmul_reference.ts";
 import { EXACT, inputs, runCase, TOLERANCE, WALKING } from "./matmul_testing.ts";
 
 const LARGE = WALKING[0]!, SMALL = { ...TILES.small, split: false };
 
-const SINGLE_LANE: MatmulLayout = { form: "lanes", lanes: 1, tile_rows: 8, tile_vectors: 4 };
+const SINGLE_LANE: MatmulLayout = { form: "lanes", lanes: 1, owns: "rows", tile_rows: 8, tile_vectors: 4 };
 
 /** The forms that this device can run: its own, the one without broadcasts, and those of GPUs. */
-const layouts = (gpu: Gpu): MatmulLayout[] => [
-  ...(gpu.facts.software ? everyLayout(gpu) : []),
+const layouts = (gpu: Gpu, orientation: "nt" | "nn"): MatmulLayout[] => [
+  ...(gpu.facts.software ? everyLayout(gpu, { reads_pairs: orientation === "nt" }) : []),
   SINGLE_LANE,
   ...WALKING,
 ];
@@ -39,14 +40,17 @@ const layouts = (gpu: Gpu): MatmulLayout[] => [
  * family once; compiling a large register tile takes a software adapter seconds.
  */
 function types(layout: MatmulLayout): readonly WeightTypeName[] {
-  if (layout.form === "lanes") return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
+  if (layout.form === "lanes") {
+    if (layout.owns === "columns") return ["f16"];
+    return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
+  }
   return layout.block_rows === 16 ? WEIGHT_TYPE_NAMES : layout.block_columns === 16 ? ["f32"] : ["f16"];
 }
 
 for (const shape of CASES) {
   gpuTest(`matmul agrees with its f64 reference in every form: ${shape.name}`, async (gpu) => {
-    for (const layout of layouts(gpu)) {
-      for (const orientation of ["nt", "nn"] as const) {
+    for (const orientation of ["nt", "nn"] as const) {
+      for (const layout of layouts(gpu, orientation)) {
         for (const type of types(layout)) {
           const row = orientation === "nt" ? shape.depth : shape.columns;
           if (row % rowMultiple(WEIGHT_TYPES[type]) !== 0) continue;
@@ -74,14 +78,15 @@ for (const compute of ["f32", "f16"] as const) {
         const setting = { type: "f16", orientation, compute } as const;
         // Large register tiles take seconds to compile; in f16 their text differs from the others' as in f32.
         const [first, ...others] = compute === "f32"
-          ? [...layouts(gpu), { ...SINGLE_LANE, tile_rows: 1 }]
-          : layouts(gpu).filter((layout) => layout !== SINGLE_LANE && layout !== LARGE);
+          ? [...layouts(gpu, orientation), { ...SINGLE_LANE, tile_rows: 1 }]
+          : layouts(gpu, orientation).filter((layout) => layout !== SINGLE_LANE && layout !== LARGE);
         const all = await runCase(gpu, shape, { ...setting, layout: first! });
         for (const layout of others) {
           const { y } = await runCase(gpu, shape, { ...setting, layout });
           expectClose(y, all.y, EXACT, `${orientation} ${JSON.stringify(layout)}`);
         }
-        const layout = chooseLayout(gpu, { ...shape, rows: 1 });
+        const reads_pairs = readsPairs({ orientation, weight: "f16" });
+        const layout = chooseLayout(gpu, { ...shape, rows: 1 }, { reads_pairs });
         const alone = await runCase(gpu, { ...shape, rows: 1 }, { ...setting, layout }, last);
         expectClose(alone.y, all.y.subarray(at * shape.columns), EXACT, `${orientation}, one row`);
       }
@@ -102,11 +107,11 @@ gpuTest(
     };
     for (const orientation of ["nt", "nn"] as const) {
       for (const type of WEIGHT_TYPE_NAMES) {
-        const setting = { type, orientation };
+        const setting = { type, orientation }, reads_pairs = readsPairs({ orientation, weight: type });
         const all = await runCase(gpu, shape, { ...setting, layout: chooseLayout(gpu, shape) });
         const tiles = await runCase(gpu, shape, { ...setting, layout: SMALL });
         expectClose(tiles.y, all.y, EXACT, `${orientation} ${type}, in tiles`);
-        const alone = { ...setting, layout: chooseLayout(gpu, { ...shape, rows: 1 }) };
+        const alone = { ...setting, layout: chooseLayout(gpu, { ...shape, rows: 1 }, { reads_pairs }) };
         const { y } = await runCase(gpu, { ...shape, rows: 1 }, alone, first);
         expectClose(y, all.y.subarray(0, shape.columns), EXACT, `${orientation} ${type}, one row`);
       }
@@ -120,7 +125,7 @@ gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => 
   given.x.set([1e6, -1e6, 65_519, 65_520]); // What is beyond the largest f16 becomes that, not infinite.
   const clamped = given.x.map((v) => Math.max(-65_504, Math.min(65_504, v)));
   const rounded = { ...given, x: Float64Array.from(Float16Array.from(clamped)) };
-  for (const layout of [layouts(gpu)[0]!, SMALL]) {
+  for (const layout of [layouts(gpu, "nt")[0]!, SMALL]) {
     const setting = { type: "f16", orientation: "nt", layout } as const;
     const { y } = await runCase(gpu, shape, { ...setting, compute: "f16" }, given);
     const exact = await runCase(gpu, shape, setting, rounded);
@@ -205,6 +210,7 @@ Deno.test("the generated matmul multiplies each of its outputs once per step", (
   const lanes = matmulKernel({ weight: "f16", orientation: "nt", compute: "f32" }, {
     form: "lanes",
     lanes: 8,
+    owns: "rows",
     tile_rows: 4,
     tile_vectors: 4,
   });

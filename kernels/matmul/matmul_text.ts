@@ -5,6 +5,8 @@ import type { WgslPart } from "../kernel.ts";
 import { unroll } from "../unroll.ts";
 import { constantsPart, lanesPart, lanesThreads } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
+import { weightReader } from "../weights/weight_type.ts";
+import lanesFewWgsl from "./matmul_lanes_few.wgsl" with { type: "text" };
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
 import operandsWgsl from "./matmul_operands.wgsl" with { type: "text" };
@@ -28,7 +30,9 @@ export interface LanesLayout {
   form: "lanes";
   /** Invocations that share loads; 1 where the device cannot broadcast. */
   lanes: number;
-  /** Rows that a lane owns. */
+  /** What a lane has of y: rows of its own; or 4 columns of its own, in all rows of the tile, which only `nt` knows. */
+  owns: "rows" | "columns";
+  /** Rows that a lane computes. */
   tile_rows: number;
   /** Vectors of the weight that a lane loads per step: the tile has 4 · lanes columns for 4, which `nn` wants. */
   tile_vectors: number;
@@ -46,24 +50,39 @@ export interface TilesLayout {
 /** Steps of the depth in a tile of a GPU's form. */
 export const TILE_DEPTH = 16;
 
+/** Rows of a workgroup's tile. */
+export function groupRows({ lanes, owns, tile_rows }: LanesLayout): number {
+  return owns === "columns" ? tile_rows : lanes * tile_rows;
+}
+
 /** Columns of all tiles of a workgroup. */
 export function groupColumns(layout: LanesLayout): number {
   return lanesThreads(layout.lanes) * layout.tile_vectors;
 }
 
+/** Whether a form for pairs of vectors of the weight can compute a product. */
+export function readsPairs({ orientation, weight }: Pick<MatmulKind, "orientation" | "weight">): boolean {
+  return orientation === "nt" && WEIGHT_TYPES[weight].pairs_wgsl !== undefined;
+}
+
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
 export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout): WgslPart[] {
+  const reads_pairs = layout.form === "lanes" && layout.owns === "columns";
   return [
-    ...sharedParts(kind),
+    ...sharedParts(kind, { reads_pairs }),
     ...layout.form === "lanes" ? lanesParts(kind, layout) : tilesParts(kind, layout),
   ];
 }
 
-/** The parts before those of a form. */
-export function sharedParts(kind: MatmulKind): WgslPart[] {
-  const { planes, wgsl } = WEIGHT_TYPES[kind.weight];
+/**
+ * The parts before those of a form.
+ *
+ * @param options.reads_pairs The form reads pairs of vectors of the weight.
+ */
+export function sharedParts(kind: MatmulKind, options: { reads_pairs?: boolean } = {}): WgslPart[] {
+  const { planes } = WEIGHT_TYPES[kind.weight];
   return [
-    wgsl,
+    ...weightReader(WEIGHT_TYPES[kind.weight], options),
     constantsPart({ first: 1 + planes.length }),
     kind.compute === "f16"
       ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
@@ -82,6 +101,11 @@ function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
 
 function lanesParts({ orientation }: MatmulKind, layout: LanesLayout): WgslPart[] {
   const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
+  if (layout.owns === "columns") {
+    assert(orientation === "nt" && VECTORS === 4 && lanes > 1, "lanes of 4 columns share rows of x");
+    const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS });
+    return [lanesPart(lanes), { file: "matmul_lanes_few.wgsl", text }];
+  }
   assert(orientation === "nt" || VECTORS === 4, "nn loads 4 rows of W per step");
   const sizes = {
     LANES: lanes,

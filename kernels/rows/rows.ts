@@ -2,14 +2,16 @@
 
 import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
-import { ceilDiv, elementCount, expectShape } from "../shape.ts";
+import { ceilDiv, elementCount, expectMultiple, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { constantsPart, itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
 import fillWgsl from "./fill.wgsl" with { type: "text" };
+import packHalvesWgsl from "./pack_halves.wgsl" with { type: "text" };
 import gatherWgsl from "./gather_rows.wgsl" with { type: "text" };
 import scalarWordsWgsl from "./scalar_words.wgsl" with { type: "text" };
 import scatterAddWgsl from "./scatter_add_rows.wgsl" with { type: "text" };
 import scatterWgsl from "./scatter_rows.wgsl" with { type: "text" };
+import unpackHalvesWgsl from "./unpack_halves.wgsl" with { type: "text" };
 import vectorWordsWgsl from "./vector_words.wgsl" with { type: "text" };
 
 const THREADS = 64;
@@ -61,6 +63,22 @@ const fillKernel = kernelFamily((type: "f32" | "u32", size: ItemSize) =>
     outputs: ["x"],
   })
 );
+
+const packHalvesKernel = defineKernel({
+  name: "pack_halves",
+  wgsl: [constants, { file: "pack_halves.wgsl", text: packHalvesWgsl }],
+  params: { items: "u32" },
+  inputs: ["x"],
+  outputs: ["halves"],
+});
+
+const unpackHalvesKernel = defineKernel({
+  name: "unpack_halves",
+  wgsl: [constants, { file: "unpack_halves.wgsl", text: unpackHalvesWgsl }],
+  params: { items: "u32" },
+  inputs: ["halves"],
+  outputs: ["x"],
+});
 
 const grid = (items: number) => wrappedGrid(ceilDiv(items, THREADS));
 
@@ -118,4 +136,29 @@ export function fill(recorder: Recorder, x: Tensor, value: number): void {
   const size = itemSize(elementCount(x.shape)), items = elementCount(x.shape) / size;
   const type = x.dtype === "u32" ? "u32" : "f32";
   recorder.dispatch(fillKernel(type, size), { items, value }, { x }, grid(items));
+}
+
+/** Four numbers each, of tensors of one shape. */
+function halvesItems({ x, halves }: { x: Tensor; halves: Tensor }): number {
+  expectShape(halves, "halves", [...x.shape]);
+  const count = elementCount(x.shape);
+  expectMultiple(count, 4, "numbers of x");
+  return count / 4;
+}
+
+/**
+ * Records `halves = f16(x)`, rounded to the nearest; numbers beyond ±65,504 become that.
+ *
+ * @param tensors x f32, halves f16, of one shape with a multiple of 4 numbers.
+ * @throws {ShapeError} When the shapes do not match.
+ */
+export function packHalves(recorder: Recorder, tensors: { x: Tensor; halves: Tensor }): void {
+  const items = halvesItems(tensors);
+  recorder.dispatch(packHalvesKernel, { items }, tensors, grid(items));
+}
+
+/** Records `x = halves`, exact; the tensors are as in {@link packHalves}. */
+export function unpackHalves(recorder: Recorder, tensors: { x: Tensor; halves: Tensor }): void {
+  const items = halvesItems(tensors);
+  recorder.dispatch(unpackHalvesKernel, { items }, tensors, grid(items));
 }

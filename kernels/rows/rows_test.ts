@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ShapeError } from "../shape.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import { fill, gatherRows, scatterAddRows, scatterRows } from "./rows.ts";
+import { fill, gatherRows, packHalves, scatterAddRows, scatterRows, unpackHalves } from "./rows.ts";
 
 /** Widths for both item sizes. Every result is a copy or one sum of f32, so comparisons are exact. */
 const widths = [3, 8];
@@ -81,4 +81,32 @@ gpuTest("rows names the tensor whose shape is wrong", async (gpu) => {
     assert.throws(() => gatherRows(recorder, { x, y, index }), error);
     assert.throws(() => scatterAddRows(recorder, { x, y, index }), error);
   });
+});
+
+gpuTest("packHalves rounds to half precision, and unpackHalves gives that back", async (gpu) => {
+  const values = [
+    0,
+    1,
+    1 + 2 ** -11,
+    -1 - 3 * 2 ** -11,
+    65_504,
+    1e6,
+    -1e6,
+    2 ** -24,
+    -0.1,
+    3.14159,
+    2 ** 15 + 8,
+    7,
+  ];
+  const { x, halves } = await run(gpu, {
+    x: [values, [3, 4]],
+    halves: [new Float64Array(12), [3, 4], "f16"],
+  }, (recorder, t) => {
+    packHalves(recorder, t);
+    fill(recorder, t.x, 0);
+    unpackHalves(recorder, t);
+  });
+  const expected = values.map((value) => Math.f16round(Math.max(-65_504, Math.min(65_504, value))));
+  assert.deepEqual([...x], expected);
+  assert.deepEqual([...halves], expected);
 });

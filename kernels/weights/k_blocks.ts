@@ -3,7 +3,7 @@
  * and d_min in half precision and 12 bytes that hold 6 bits of each part's scale and min.
  */
 
-import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
+import { copyWords, PlaneArrays, widenedHalves, wordsOf } from "./block_words.ts";
 import type { WeightType } from "./weight_type.ts";
 
 const K_VALUES = 256;
@@ -33,24 +33,20 @@ function unpackFactors(packed: Uint32Array, from: number, to: Uint32Array, at: n
 }
 
 /** The planes of blocks whose head is followed by `rest_words`, which are kept as they lie. */
-function repackK(bytes: Uint8Array, rest_words: number): [Uint32Array, Uint32Array] {
-  const aligned = alignedBytes(bytes, 4), words = HEAD_WORDS + rest_words;
-  const from = new Uint32Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 4);
+function repackK(
+  bytes: Uint8Array,
+  rest_words: number,
+  arrays: PlaneArrays,
+): [Uint32Array<ArrayBuffer>, Uint32Array<ArrayBuffer>] {
+  const from = wordsOf(bytes), widened = widenedHalves(), words = HEAD_WORDS + rest_words;
   const blocks = from.length / words;
-  const values = new Uint32Array(blocks * rest_words), scales = new Uint32Array(blocks * SCALE_WORDS);
-  const halves = new Uint32Array(blocks);
-  for (let block = 0, to = 0; block < blocks; block++) {
-    let at = block * words;
-    halves[block] = from[at]!;
-    unpackFactors(from, at + 1, scales, block * SCALE_WORDS + 2);
-    at += HEAD_WORDS;
-    for (const end = to + rest_words; to < end;) values[to++] = from[at++]!;
-  }
-  // Half precision is widened here: d is often subnormal, and a device may take such numbers for 0.
-  const widened = new Uint32Array(float32FromFloat16(new Uint8Array(halves.buffer)).buffer);
+  const values = arrays.words(0, blocks * rest_words), scales = arrays.words(1, blocks * SCALE_WORDS);
   for (let block = 0; block < blocks; block++) {
-    scales[block * SCALE_WORDS] = widened[2 * block]!;
-    scales[block * SCALE_WORDS + 1] = widened[2 * block + 1]!;
+    const at = block * words, to = block * SCALE_WORDS, head = from[at]!;
+    scales[to] = widened[head & 0xffff]!;
+    scales[to + 1] = widened[head >>> 16]!;
+    unpackFactors(from, at + 1, scales, to + 2);
+    copyWords(from, 2 * (at + HEAD_WORDS), [values, block * rest_words, rest_words]);
   }
   return [values, scales];
 }
@@ -88,7 +84,7 @@ export function kBlocks(
       { name: "values", dtype: "u32", block_elements: rest_words },
       { name: "scales", dtype: "u32", block_elements: SCALE_WORDS },
     ],
-    repack: (bytes) => repackK(bytes, rest_words),
-    decode: (bytes) => decodeK(repackK(bytes, rest_words), quant),
+    repack: (bytes, arrays) => repackK(bytes, rest_words, arrays),
+    decode: (bytes) => decodeK(repackK(bytes, rest_words, new PlaneArrays()), quant),
   };
 }

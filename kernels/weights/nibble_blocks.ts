@@ -5,6 +5,7 @@
  * element j + 16 in its high half.
  */
 
+import { PlaneArrays } from "./block_words.ts";
 import { splitScaledBlocks } from "./scaled_blocks.ts";
 import type { WeightType } from "./weight_type.ts";
 
@@ -23,7 +24,7 @@ export function nibbleBlocks({ bits, has_min }: NibbleForm): Omit<WeightType, "w
   const head_bytes = 2 * head_count, rest_bytes = low_at + HALF, block_bytes = head_bytes + rest_bytes;
 
   function decode(bytes: Uint8Array): Float32Array<ArrayBuffer> {
-    const { scales, rest } = splitScaledBlocks(bytes, { head_count, rest_bytes });
+    const { scales, rest } = splitScaledBlocks(bytes, { head_count, rest_bytes }, new PlaneArrays());
     const values = new Float32Array(bytes.length / block_bytes * VALUES);
     for (let to = 0; to < values.length; to++) {
       const block = Math.floor(to / VALUES), i = to % VALUES, at = block * rest_bytes;
@@ -43,8 +44,8 @@ export function nibbleBlocks({ bits, has_min }: NibbleForm): Omit<WeightType, "w
       { name: "values", dtype: "u32", block_elements: rest_bytes / 4 },
       { name: "scales", dtype: "f32", block_elements: head_count },
     ],
-    repack(bytes) {
-      const { scales, rest } = splitScaledBlocks(bytes, { head_count, rest_bytes });
+    repack(bytes, arrays) {
+      const { scales, rest } = splitScaledBlocks(bytes, { head_count, rest_bytes }, arrays);
       return [rest, scales];
     },
     decode,

@@ -5,7 +5,7 @@
  * has two bits of each quarter.
  */
 
-import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
+import { copyWords, halfAt, PlaneArrays, widenedHalves, wordsOf } from "./block_words.ts";
 import wgsl from "./q6_k.wgsl" with { type: "text" };
 import type { WeightType } from "./weight_type.ts";
 
@@ -14,27 +14,25 @@ const LOW_BYTES = 128, QUANT_BYTES = 192, SCALE_BYTES = VALUES / PART;
 const BLOCK_BYTES = QUANT_BYTES + SCALE_BYTES + 2;
 /** Bytes of a block's scales on the device: d in single precision, then the parts' scales. */
 const PLANE_BYTES = 4 + SCALE_BYTES;
+const QUANT_WORDS = QUANT_BYTES / 4, PLANE_WORDS = PLANE_BYTES / 4;
 
-function repack(bytes: Uint8Array): [Uint16Array<ArrayBuffer>, Uint16Array<ArrayBuffer>] {
-  const aligned = alignedBytes(bytes, 2), blocks = bytes.length / BLOCK_BYTES;
-  const from = new Uint16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 2);
-  const values = new Uint16Array(blocks * QUANT_BYTES / 2),
-    scales = new Uint16Array(blocks * PLANE_BYTES / 2);
-  const halves = new Uint16Array(blocks);
-  for (let block = 0, at = 0, to = 0; block < blocks; block++) {
-    for (const end = to + QUANT_BYTES / 2; to < end;) values[to++] = from[at++]!;
-    const first = block * PLANE_BYTES / 2 + 2;
-    for (let i = 0; i < SCALE_BYTES / 2; i++) scales[first + i] = from[at++]!;
-    halves[block] = from[at++]!;
+function repack(
+  bytes: Uint8Array,
+  arrays: PlaneArrays,
+): [Uint32Array<ArrayBuffer>, Uint32Array<ArrayBuffer>] {
+  const from = wordsOf(bytes), widened = widenedHalves(), blocks = bytes.length / BLOCK_BYTES;
+  const values = arrays.words(0, blocks * QUANT_WORDS), scales = arrays.words(1, blocks * PLANE_WORDS);
+  for (let block = 0; block < blocks; block++) {
+    const half = block * BLOCK_BYTES / 2, to = block * PLANE_WORDS;
+    copyWords(from, half, [values, block * QUANT_WORDS, QUANT_WORDS]);
+    scales[to] = widened[halfAt(from, half + (BLOCK_BYTES - 2) / 2)]!;
+    copyWords(from, half + 2 * QUANT_WORDS, [scales, to + 1, PLANE_WORDS - 1]);
   }
-  // Half precision is widened here: d is often subnormal, and a device may take such numbers for 0.
-  const widened = float32FromFloat16(new Uint8Array(halves.buffer)), floats = new Float32Array(scales.buffer);
-  for (let block = 0; block < blocks; block++) floats[block * PLANE_BYTES / 4] = widened[block]!;
   return [values, scales];
 }
 
 function decode(bytes: Uint8Array): Float32Array<ArrayBuffer> {
-  const [words, scales] = repack(bytes), blocks = bytes.length / BLOCK_BYTES;
+  const [words, scales] = repack(bytes, new PlaneArrays()), blocks = bytes.length / BLOCK_BYTES;
   const quants = new Uint8Array(words.buffer), factors = new Int8Array(scales.buffer);
   const floats = new Float32Array(scales.buffer), values = new Float32Array(blocks * VALUES);
   for (let block = 0, to = 0; block < blocks; block++) {
@@ -54,8 +52,8 @@ export const q6_k: WeightType = {
   block_values: VALUES,
   block_bytes: BLOCK_BYTES,
   planes: [
-    { name: "values", dtype: "u32", block_elements: QUANT_BYTES / 4 },
-    { name: "scales", dtype: "u32", block_elements: PLANE_BYTES / 4 },
+    { name: "values", dtype: "u32", block_elements: QUANT_WORDS },
+    { name: "scales", dtype: "u32", block_elements: PLANE_WORDS },
   ],
   repack,
   decode,

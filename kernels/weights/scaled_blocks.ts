@@ -1,8 +1,8 @@
 /** Blocks of one or two half-precision numbers, a scale and a smallest value, with a fixed number of bytes after them. */
 
-import { alignedBytes, float32FromFloat16 } from "../../core/float16.ts";
+import { copyWords, halfAt, type PlaneArrays, widenedHalves, wordsOf } from "./block_words.ts";
 
-/** How a block is laid out; `rest_bytes` is even. */
+/** How a block is laid out; `rest_bytes` is a multiple of 4. */
 interface ScaledForm {
   /** Half-precision numbers at the start. */
   head_count: number;
@@ -16,15 +16,24 @@ export interface ScaledBlocks {
 }
 
 /** Takes blocks apart. */
-export function splitScaledBlocks(bytes: Uint8Array, { head_count, rest_bytes }: ScaledForm): ScaledBlocks {
-  const aligned = alignedBytes(bytes, 2), count = rest_bytes / 2;
-  const blocks = bytes.length / (2 * head_count + rest_bytes);
-  const from = new Uint16Array(aligned.buffer, aligned.byteOffset, aligned.byteLength / 2);
-  const scales = new Uint16Array(blocks * head_count), rest = new Uint16Array(blocks * count);
-  for (let block = 0, at = 0, head = 0, to = 0; block < blocks; block++) {
-    for (const end = head + head_count; head < end;) scales[head++] = from[at++]!;
-    for (const end = to + count; to < end;) rest[to++] = from[at++]!;
+export function splitScaledBlocks(
+  bytes: Uint8Array,
+  { head_count, rest_bytes }: ScaledForm,
+  arrays: PlaneArrays,
+): ScaledBlocks {
+  const from = wordsOf(bytes),
+    widened = widenedHalves(),
+    count = rest_bytes / 4,
+    step = head_count + 2 * count;
+  const blocks = bytes.length / (2 * step);
+  const rest = arrays.words(0, blocks * count), scales = arrays.words(1, blocks * head_count);
+  for (let block = 0; block < blocks; block++) {
+    const half = block * step;
+    for (let i = 0; i < head_count; i++) scales[block * head_count + i] = widened[halfAt(from, half + i)]!;
+    copyWords(from, half + head_count, [rest, block * count, count]);
   }
-  // Half precision is widened here: a device may take its subnormal numbers for 0.
-  return { scales: float32FromFloat16(new Uint8Array(scales.buffer)), rest: new Uint8Array(rest.buffer) };
+  return {
+    scales: new Float32Array(scales.buffer, 0, scales.length),
+    rest: new Uint8Array(rest.buffer, 0, rest.byteLength),
+  };
 }

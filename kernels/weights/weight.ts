@@ -2,6 +2,7 @@
 
 import { expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { type Allocator, bytesOf, type Tensor } from "../tensor.ts";
+import { PlaneArrays } from "./block_words.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "./table.ts";
 import { planeShape, rowMultiple, type WeightType } from "./weight_type.ts";
 
@@ -117,8 +118,19 @@ export function createWeight(
   return { type, shape, parts };
 }
 
-/** Writes complete blocks in the file's layout; `block` is the index of the first one in the matrix. */
-export function writeWeight(allocator: Allocator, weight: Weight, bytes: Uint8Array, block = 0): void {
+/**
+ * Writes complete blocks in the file's layout.
+ *
+ * @param block The index of the first one in the matrix.
+ * @param arrays Where the blocks are taken apart; whoever writes many pieces gives the same each time.
+ */
+export function writeWeight(
+  allocator: Allocator,
+  weight: Weight,
+  bytes: Uint8Array,
+  block = 0,
+  arrays: PlaneArrays = new PlaneArrays(),
+): void {
   const { block_bytes, block_values }: WeightType = WEIGHT_TYPES[weight.type];
   const row_blocks = weight.shape[1] / block_values, end = block + bytes.length / block_bytes;
   for (const { first_row, part } of weightParts(weight)) {
@@ -126,14 +138,18 @@ export function writeWeight(allocator: Allocator, weight: Weight, bytes: Uint8Ar
     const from = Math.max(block, part_start), to = Math.min(end, part_end);
     if (from >= to) continue;
     const piece = bytes.subarray((from - block) * block_bytes, (to - block) * block_bytes);
-    writePart(allocator, part, piece, from - part_start);
+    writePart(allocator, part, { bytes: piece, block: from - part_start, arrays });
   }
 }
 
-function writePart(allocator: Allocator, weight: WeightPart, bytes: Uint8Array, block: number): void {
+function writePart(
+  allocator: Allocator,
+  weight: WeightPart,
+  { bytes, block, arrays }: { bytes: Uint8Array; block: number; arrays: PlaneArrays },
+): void {
   const type: WeightType = WEIGHT_TYPES[weight.type], tensors = weightTensors(weight);
   const blocks = bytes.length / type.block_bytes;
-  type.repack(bytes).forEach((plane, i) =>
+  type.repack(bytes, arrays).forEach((plane, i) =>
     allocator.write(tensors[i]!, plane, block * (plane.byteLength / blocks))
   );
 }

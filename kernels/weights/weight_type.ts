@@ -1,7 +1,9 @@
 /** The interface of a type of weights; `table.ts` lists the types. */
 
+import { assert } from "../../core/errors.ts";
 import type { WgslPart } from "../kernel.ts";
 import { bytesOf, type DType } from "../tensor.ts";
+import type { PlaneArrays } from "./block_words.ts";
 
 /** The numbers themselves, or what scales them. */
 type PlaneName = "values" | "scales";
@@ -23,12 +25,27 @@ export interface WeightType {
   readonly block_bytes: number;
   /** In the order of the shader's bindings, which start at 1. */
   readonly planes: readonly Plane[];
-  /** Complete blocks of a file, as the bytes of each plane. */
-  repack(bytes: Uint8Array): readonly ArrayBufferView[];
+  /** Complete blocks of a file, as the bytes of each plane, which may lie in `arrays`. */
+  repack(bytes: Uint8Array, arrays: PlaneArrays): readonly ArrayBufferView[];
   /** Complete blocks of a file, as the values that they stand for: the same bits as in the shader and in ggml. */
   decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;
+  /**
+   * In place of `wgsl`, for kernels of few rows: declares `load_pair(i)` too, the elements 8·i … 8·i + 7, by one load. Absent:
+   * the type has none of these kernels.
+   */
+  readonly pairs_wgsl?: WgslPart;
+}
+
+/** The parts of a kernel that read a type. @throws {Error} When it reads pairs and the type cannot. */
+export function weightReader(
+  { wgsl, pairs_wgsl }: WeightType,
+  { reads_pairs = false }: { reads_pairs?: boolean },
+): WgslPart[] {
+  if (!reads_pairs) return [wgsl];
+  assert(pairs_wgsl !== undefined, "a reader of pairs");
+  return [pairs_wgsl];
 }
 
 /** Values of which a row must be a multiple, so that rows start at the start of a block and of a word. */

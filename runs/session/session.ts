@@ -247,8 +247,10 @@ export function softwareWarning(
   return `no GPU was found: the run uses the software adapter ${facts.device.name}, which is slow`;
 }
 
-/** Which WebGPU a run on a GPU uses, and why; null on a software adapter, where there is no choice. */
+/** Which WebGPU a run on a GPU uses, and why, and what was measured; null on a software adapter without a choice. */
 export function providerMessage({ device }: Pick<ModelFacts, "device">): string | null {
-  const { name, webgpu, webgpu_reason, software } = device;
-  return software ? null : `the device is ${name}, through the WebGPU of ${webgpu}: ${webgpu_reason}`;
+  const { name, webgpu, webgpu_reason, software, tuning } = device;
+  const measured = tuning === undefined ? "" : `; ${tuning}`;
+  if (!software) return `the device is ${name}, through the WebGPU of ${webgpu}: ${webgpu_reason}${measured}`;
+  return tuning === undefined ? null : `the device is ${name}${measured}`;
 }

@@ -2,7 +2,11 @@
 
 import { ServiceError } from "../../core/errors.ts";
 import { Rng, rngKey } from "../../core/random.ts";
-import { type Gpu, isOutOfMemory, openGpu } from "../../kernels/device.ts";
+import { deviceFolder, isTuned, tuningDevices } from "../../core/device_lock.ts";
+import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
+import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
+import { type Gpu, isOutOfMemory } from "../../kernels/device.ts";
+import { tunedGpu } from "../../kernels/tuning/tuned_gpu.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
@@ -21,6 +25,14 @@ export interface BenchContext {
   report: Report;
   software: boolean;
   quick: boolean;
+  /** The WebGPU implementation of all parts. */
+  webgpu: WebGpuProviderName;
+}
+
+/** The device of all parts, as a run on it would have it: checked, and with its measured layouts. */
+export async function openBenchGpu(webgpu: WebGpuProviderName): Promise<Gpu> {
+  const gpu = await openCheckedGpu({ device: "auto", webgpu });
+  return isTuned(tuningDevices(), gpu.facts) ? await tunedGpu(gpu, deviceFolder()) : gpu;
 }
 
 /** The context of a part that runs kernels: also a device of its own. */
@@ -46,7 +58,7 @@ export async function withKernels<T>(
   context: BenchContext,
   body: (bench: KernelBench) => Promise<T>,
 ): Promise<T> {
-  const gpu = await openGpu({ device: "auto", webgpu: "auto" });
+  const gpu = await openBenchGpu(context.webgpu);
   let failed: GPUError | null = null;
   const listen = (event: Event) => failed ??= (event as GPUUncapturedErrorEvent).error;
   gpu.device.addEventListener("uncapturederror", listen);

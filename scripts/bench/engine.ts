@@ -3,7 +3,7 @@
 import { EngineClient } from "../../trainer/protocol/client.ts";
 import { Engine } from "../../trainer/engine/engine.ts";
 import type { EngineCounters, ModelFacts } from "../../trainer/protocol/protocol.ts";
-import type { BenchContext } from "./context.ts";
+import { type BenchContext, openBenchGpu } from "./context.ts";
 import { LORA, type StepSizes } from "./step_sizes.ts";
 
 /** The adapter for sequences and training steps. */
@@ -23,14 +23,14 @@ export async function withEngine(
   body: (bench: EngineBench) => Promise<void>,
 ): Promise<void> {
   const { port1, port2 } = new MessageChannel();
-  new Engine().serve(port1);
+  new Engine(() => openBenchGpu(context.webgpu)).serve(port1);
   const client = new EngineClient(port2);
   const { max_context, micro_batch_tokens, loss_chunk_rows } = sizes;
   const max_sequences = Math.max(...sizes.decode_batches);
   try {
     const facts = await client.call("load", {
       path: context.path,
-      device: { device: "auto", webgpu: "auto" },
+      device: { device: "auto", webgpu: context.webgpu },
       compute: "auto",
       kv: "auto",
       max_context,

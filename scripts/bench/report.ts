@@ -1,6 +1,7 @@
 /** The results of a bench run: lines for the terminal, JSON lines for the record. */
 
 import { writeFileAtomic } from "../../core/files.ts";
+import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 
 /** One measurement. `value` is null when it was not possible, and `skipped` is the reason. */
 export interface Measurement {
@@ -9,7 +10,7 @@ export interface Measurement {
    * `mask`.
    */
   bench: string;
-  /** The name of the measurement; with `bench` and the model it is the line's key. */
+  /** The name of the measurement; with `bench`, the model and the WebGPU it is the line's key. */
   name: string;
   value: number | null;
   unit: string;
@@ -23,6 +24,8 @@ export interface RunFacts {
   device: string;
   driver: string;
   backend: string;
+  /** The WebGPU implementation. */
+  webgpu: WebGpuProviderName;
   /** True for a software adapter, whose figures say nothing about a GPU. */
   software: boolean;
   /** The model file's name. */
@@ -85,14 +88,15 @@ export function deviceSlug(device: string): string {
 
 /** Earlier lines of a file that the run did not measure again, then the run's lines. */
 function mergeLines(earlier: readonly BenchLine[], lines: readonly BenchLine[]): BenchLine[] {
-  const part = ({ bench, model }: BenchLine) => `${bench} of ${model}`;
+  // Older lines have no `webgpu`, and were measured with Deno's.
+  const part = ({ bench, model, webgpu = "deno" }: BenchLine) => `${bench} of ${model} on ${webgpu}`;
   const measured = new Set(lines.map(part));
   return [...earlier.filter((line) => !measured.has(part(line))), ...lines];
 }
 
 /**
- * Writes a run's lines to `<out>/<device>.jsonl`, or to `out` itself when it ends in `.jsonl`. Lines of parts or models
- * that the run did not measure stay. @returns The file's path.
+ * Writes a run's lines to `<out>/<device>.jsonl`, or to `out` itself when it ends in `.jsonl`. Lines of parts, models or
+ * WebGPU implementations that the run did not measure stay. @returns The file's path.
  */
 export async function storeLines(out: string, lines: readonly BenchLine[]): Promise<string> {
   const path = out.endsWith(".jsonl") ? out : `${out}/${deviceSlug(lines[0]!.device)}.jsonl`;
@@ -101,7 +105,8 @@ export async function storeLines(out: string, lines: readonly BenchLine[]): Prom
   return path;
 }
 
-async function readLines(path: string): Promise<BenchLine[]> {
+/** The lines of a bench's file; none when there is no file. */
+export async function readLines(path: string): Promise<BenchLine[]> {
   try {
     const text = await Deno.readTextFile(path);
     return text.split("\n").filter((line) => line !== "").map((line) => JSON.parse(line));

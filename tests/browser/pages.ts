@@ -62,7 +62,7 @@ export const PAGES: readonly ShownPage[] = [
   {
     name: "attempts",
     address: ({ run }) => `#/runs/${run}/trajectories/1/0?member=0&beside=1`,
-    complete: (page) => page.getByRole("heading", { name: "Attempt 1" }),
+    complete: (page) => page.getByText(/^(They part|Both attempts have the same tokens)/),
     in_view_mode: true,
   },
   {

@@ -18,7 +18,9 @@ export async function writeChanged(
   const kept = [...file.tensors.values()].filter(({ name }) => !vectors.has(name));
   const tensors = kept.map(({ name, shape }): GgufTensorSource => ({
     ...{ name, shape, type: file.tensorType(name) },
-    pieces: () => file.readTensorPieces(name, 1 << 20),
+    pieces: async function* () {
+      yield await file.readTensor(name);
+    },
   }));
   const changed = [...vectors].map(([name, values]): GgufTensorSource => ({
     ...{ name, shape: [values.length], type: "F32" },

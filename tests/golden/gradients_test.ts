@@ -1,6 +1,7 @@
-import { equal, ok } from "node:assert/strict";
+import { equal, notDeepEqual, ok } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { Trainer } from "../../trainer/learning/trainer.ts";
 import type { DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import {
   expectNear,
@@ -93,6 +94,31 @@ for (const kind of KINDS) {
     );
   }
 }
+
+gpuTest(
+  "hidden states kept in half precision change gradients no more than such operands do",
+  async (gpu) => {
+    await withParts(gpu, { kind: "f16", compute: "f16" }, async (parts, adapter) => {
+      const { allocator, model } = parts, request = { loss: supervised(lora.masked_tokens) };
+      const known = await readGradientFile("models/tiny-agent/golden-lora/gradients-f16.safetensors");
+      const take = async (gradient_checkpointing: boolean) => {
+        const sizes = { micro_batch_tokens: 1024, loss_chunk_rows: 512, kv: "f16" } as const;
+        const trainer = new Trainer(allocator, model, { ...sizes, gradient_checkpointing });
+        const { loss } = await trainer.step(adapter, batch, { ...request, optimizer: optimizer(0) });
+        const gradients = await readGradients({ ...parts, trainer }, adapter);
+        trainer.free();
+        return { loss, gradients, worst: compareGradients(gradients, known) };
+      };
+      const kept = await take(false), halves = await take(true);
+      equal(halves.loss, kept.loss, "the forward pass does not round what it keeps");
+      notDeepEqual(halves.gradients, kept.gradients);
+      // Both round to 11 bits, and the operands' rounding is the larger part.
+      console.log(`a gradient is off by ${kept.worst.tensor}, with kept halves by ${halves.worst.tensor}`);
+      ok(halves.worst.tensor <= TOLERANCE.f16.gradient, `a gradient is off by ${halves.worst.tensor}`);
+      ok(halves.worst.element <= ELEMENT_TOLERANCE.f16, `an element is off by ${halves.worst.element}`);
+    });
+  },
+);
 
 gpuTest("neither micro-batches nor a shared prefix change loss and gradients", async (gpu) => {
   // One question, four continuations of 48 tokens. Two train all tokens, two all but the first three.

@@ -5,7 +5,7 @@
     python3 tests/golden/preference_golden.py
 
 Reads what policy_golden.py reads and its adapter, and writes `golden-preference/gradients.safetensors`
-(`<loss>.<tensor>.<A|B>`, rounded to float32) and `golden-preference.json.gz` into fixtures/models/tiny-agent. Every sample is
+(`<loss>.<tensor>.<A|B>`, rounded; to be packed) and `golden-preference.json.gz` into fixtures/models/tiny-agent. Every sample is
 a pass of its own: no prompt is shared, nothing is packed or cut. The reference policy is the model without the adapter.
 
 With the log-probability of a completion Y (a sum over its trained tokens, of all of its samples), its mean y, and the

@@ -2,11 +2,12 @@
 
 import { setImmediate } from "node:timers";
 import type { DeviceRequest } from "../../core/device.ts";
-import { DeviceLock } from "../../core/device_lock.ts";
+import { DeviceLock, isTuned } from "../../core/device_lock.ts";
 import { type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
+import { tunedGpu } from "../../kernels/tuning/tuned_gpu.ts";
 import { type Gpu, isOutOfMemory } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { Grammars } from "../grammar/grammars.ts";
@@ -175,8 +176,17 @@ export class Engine {
     shutdown: () => this.#exclusively(() => this.#shutdown()),
   };
 
-  /** Runs a job when the device is free. Jobs run in the order of their requests. */
+  /** Runs a job when the device does nothing. Jobs run in the order of their requests. */
   #exclusively<T>(job: () => Promise<T> | T): Promise<T> {
+    return this.#inTurn(async () => {
+      const batcher = this.#loaded?.batcher;
+      await batcher?.pause().catch((error) => batcher.fail(this.#lost ?? withAdvice(error)));
+      return await job();
+    });
+  }
+
+  /** Runs a job after those before it. A block of sequences may be running on the device. */
+  #inTurn<T>(job: () => Promise<T> | T): Promise<T> {
     const run = this.#job.then(job);
     // Work that a failed job recorded must not be submitted with the next job.
     this.#job = run.catch(() => this.#loaded?.model.recorder.discard());
@@ -194,7 +204,7 @@ export class Engine {
         this.#is_wanted = false;
         // Requests that have already arrived are accepted first, so that their prompts run in one batch.
         await new Promise((resolve) => setImmediate(resolve));
-        is_busy = await this.#exclusively(() => this.#step());
+        is_busy = await this.#inTurn(() => this.#step());
       }
       this.#is_pumping = false;
     })();
@@ -243,36 +253,33 @@ export class Engine {
     });
     gpu.device.addEventListener("uncapturederror", (event) => {
       const { error } = event as GPUUncapturedErrorEvent;
-      if (isOutOfMemory(error)) {
-        lose(outOfMemory("go on", this.#loaded?.allocator.bytes ?? {}));
-      } else {lose(
-          new ServiceError("internal", `Cannot go on: the device refuses a command: ${error.message}`),
-        );}
+      const refusal = `Cannot go on: the device refuses a command: ${error.message}`;
+      if (!isOutOfMemory(error)) return lose(new ServiceError("internal", refusal));
+      lose(outOfMemory("go on", this.#loaded?.allocator.bytes ?? {}));
     });
   }
 
   async #load(request: LoadRequest): Promise<ModelFacts> {
     if (this.#loaded) throw new ServiceError("conflict", "Cannot load another model: the engine has one");
-    const gpu = await this.#open(request.device), what = `load ${request.path}`;
-    const sizes = loadSizes(request), { claim } = request, { software, name } = gpu.facts;
+    const { files = [], max_context } = request, what = `load ${request.path}`;
+    const opened = await this.#open(request.device);
+    const sizes = loadSizes(request), { claim } = request, { software, name } = opened.facts;
     if (claim && !software) this.#lock ??= await DeviceLock.take(claim, { device: name });
-    const { files = [] } = request;
+    const gpu = claim && isTuned(claim.tuning, opened.facts) ? await tunedGpu(opened, claim.folder) : opened;
     using file = await openGguf(asChecked(request.path, files));
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
     const loaded = await loadModel(gpu, file, request);
-    const { allocator, model } = loaded, { max_context } = request;
+    const { allocator, model } = loaded;
     // A tokenizer is read from the metadata, which stays in memory after the file is closed.
     const grammars = new Grammars(() => readTokenizer(file));
     gpu.device.pushErrorScope("out-of-memory");
     let failed: GPUError | null = null;
     try {
       const { trainer, sampler, kv } = createParts(allocator, model, sizes);
+      const most = request.demand && { most: adapterCount(request.demand) };
       const built = {
         ...loaded,
-        adapters: new Adapters(allocator, model, {
-          ...{ base_model: loaded.name, files },
-          ...(request.demand && { most: adapterCount(request.demand) }),
-        }),
+        adapters: new Adapters(allocator, model, { base_model: loaded.name, files, ...most }),
         trainer,
         batcher: new Batcher(sampler, { max_context, grammars, claimMemory: () => trainer.release() }, {
           sampled: (sequence, block) => this.#sampled(sequence, block),

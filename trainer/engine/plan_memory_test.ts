@@ -3,10 +3,11 @@ import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { assumedGpu } from "../../kernels/assumed_gpu.ts";
 import type { Gpu } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { SCRATCH_BYTES } from "../../kernels/recorder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { writeGemma2 } from "../../tests/golden/gemma2_model.ts";
-import { DECODED_TYPES } from "../formats/ggml_types.ts";
+import { DECODED_TYPES, type DecodedType } from "../formats/ggml_types.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
 import { encodeTensor } from "../formats/encode_tensor_testing.ts";
@@ -48,17 +49,22 @@ const WRITTEN: Readonly<Record<string, { cases: readonly string[]; write(path: s
 
 /** The tiny agent, whose matrices have all types in turn. */
 async function writeEveryType(path: string): Promise<void> {
+  assert.equal((await writeTypes(path, DECODED_TYPES)).size, DECODED_TYPES.length);
+}
+
+/** The tiny agent, whose matrices have these types in turn. @returns Those that are used. */
+async function writeTypes(path: string, types: readonly DecodedType[]): Promise<Set<DecodedType>> {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-  const tensors: GgufTensorSource[] = [], used = new Set<string>();
+  const tensors: GgufTensorSource[] = [], used = new Set<DecodedType>();
   let matrices = 0;
   for (const { name, shape } of file.tensors.values()) {
-    const type = shape.length === 1 ? "F32" : DECODED_TYPES[matrices++ % DECODED_TYPES.length]!;
+    const type = shape.length === 1 ? "F32" : types[matrices++ % types.length]!;
     const bytes = encodeTensor(type, await file.readFloats(name));
     tensors.push({ name, shape, type, pieces: () => [bytes] });
     used.add(type);
   }
-  assert.equal(used.size, DECODED_TYPES.length);
   await writeGguf(path, { metadata: file.metadata, tensors });
+  return used;
 }
 
 const OPTIMIZER = {
@@ -106,7 +112,7 @@ const CASES: Readonly<Record<string, Case>> = {
   },
   "activations computed a second time": {
     sizes: {
-      ...{ compute: "f32", kv: "f16", max_context: 100, max_sequences: 3, kv_tokens: 300 },
+      ...{ compute: "auto", kv: "f16", max_context: 100, max_sequences: 3, kv_tokens: 300 },
       ...{ micro_batch_tokens: 100, loss_chunk_rows: 64, gradient_checkpointing: true },
     },
     ...{ lora: lora(4, LORA_TARGETS), other_adapters: 0, samples: [100, 60], divergence: false },
@@ -188,6 +194,39 @@ gpuTest("planned bytes are the allocated ones, to the byte, on 35 combinations",
     }
   });
   assert.equal(combinations, 35);
+});
+
+gpuTest("planned bytes are the allocated ones on a GPU, whose products have scratch", async (gpu) => {
+  // The forms of a GPU, on the device of the tests.
+  const card = { ...gpu, facts: { ...gpu.facts, software: false } };
+  await withFolder(async (folder) => {
+    const path = `${folder}/types.gguf`;
+    await writeEveryType(path);
+    for (const name of ["short context, steps of one micro-batch", "activations computed a second time"]) {
+      await compare(card, path, name);
+      const { sizes } = CASES[name]!;
+      using file = await openGguf(path);
+      const [on_gpu, on_software] = [card, { ...gpu, facts: { ...gpu.facts, software: true } }].map((each) =>
+        planMemory(file, sizes, each).bytes.recorder!
+      );
+      assert.equal(on_gpu! - on_software!, SCRATCH_BYTES);
+      if (sizes.gradient_checkpointing) assert.equal(planMemory(file, sizes, card).compute, "f16");
+    }
+  });
+});
+
+Deno.test("a BF16 matrix takes the bytes of an F16 one", async () => {
+  await withFolder(async (folder) => {
+    const weights: number[] = [];
+    for (const type of ["F16", "BF16"] as const) {
+      const path = `${folder}/${type}.gguf`;
+      await writeTypes(path, [type]);
+      using file = await openGguf(path);
+      const { sizes } = CASES["short context, steps of one micro-batch"]!;
+      weights.push(planMemory(file, sizes, assumedGpu()).bytes.weights!);
+    }
+    assert.equal(weights[1], weights[0]);
+  });
 });
 
 Deno.test("a matrix of the adapter that a device cannot bind is in the plan, and its refusal names the keys", async () => {

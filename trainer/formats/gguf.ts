@@ -1,6 +1,6 @@
 /** Reads GGUF files of versions 2 and 3 without loading entire files into memory. */
 
-import { DECODED_TYPES, type DecodedType, decodeTensor, ggmlType, isDecodedType } from "./ggml_types.ts";
+import { DECODED_TYPES, type DecodedType, decodeTensor, isDecodedType } from "./ggml_types.ts";
 import { type GgufHeader, type GgufTensor, readGgufHeader } from "./gguf_header.ts";
 import type { GgufMetadata, GgufValue } from "./gguf_values.ts";
 import { HeaderReader } from "./header_reader.ts";
@@ -119,17 +119,14 @@ export class GgufFile {
   async readTensor(name: string): Promise<Uint8Array<ArrayBuffer>> {
     this.tensorType(name);
     const { offset, bytes } = this.tensor(name);
-    return await this.#read(name, offset, bytes);
+    const into = new Uint8Array(bytes);
+    await this.#read(name, offset, into);
+    return into;
   }
 
-  /** Like {@link readTensor}, in pieces of complete blocks of at most `piece_bytes` (at least one block). */
-  async *readTensorPieces(name: string, piece_bytes: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
-    const { block_bytes } = ggmlType(this.tensorType(name));
-    const { offset, bytes } = this.tensor(name);
-    const step = Math.max(1, Math.floor(piece_bytes / block_bytes)) * block_bytes;
-    for (let at = 0; at < bytes; at += step) {
-      yield await this.#read(name, offset + at, Math.min(step, bytes - at));
-    }
+  /** Fills `into` with the bytes of a tensor from byte `at` on, which the tensor has. */
+  async readTensorPart(name: string, at: number, into: Uint8Array<ArrayBuffer>): Promise<void> {
+    await this.#read(name, this.tensor(name).offset + at, into);
   }
 
   /** The values of a tensor in single precision. */
@@ -137,12 +134,11 @@ export class GgufFile {
     return decodeTensor(this.tensorType(name), await this.readTensor(name));
   }
 
-  async #read(name: string, offset: number, count: number): Promise<Uint8Array<ArrayBuffer>> {
-    const bytes = new Uint8Array(count);
+  async #read(name: string, offset: number, into: Uint8Array<ArrayBuffer>): Promise<void> {
     const read = this.#reading.then(async () => {
       this.file.seek(offset);
-      for (let at = 0; at < count;) {
-        const part = await this.file.read(bytes.subarray(at));
+      for (let at = 0; at < into.length;) {
+        const part = await this.file.read(into.subarray(at));
         if (part === null) {
           throw formatError(this.path, `the file became shorter while the tensor ${name} was read`);
         }
@@ -151,7 +147,6 @@ export class GgufFile {
     });
     this.#reading = read.catch(() => {});
     await read;
-    return bytes;
   }
 
   #get<T>(key: string, fallback: T | undefined, kind: ValueKind<T>): T {

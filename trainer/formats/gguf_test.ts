@@ -110,9 +110,9 @@ Deno.test({
           assert.deepEqual(facts, { name, type, shape, bytes: whole!.length });
           assert.equal(offset % 32, 0);
           assert.deepEqual(await file.readTensor(name), whole);
-          const pieces = await Array.fromAsync(file.readTensorPieces(name, 210));
-          assert.ok(pieces.length > 0 && pieces.every((piece) => piece.length <= 210));
-          assert.deepEqual(new Uint8Array(await new Blob(pieces).arrayBuffer()), whole);
+          const end = new Uint8Array(whole!.length - 2);
+          await file.readTensorPart(name, 2, end);
+          assert.deepEqual(end, whole!.subarray(2));
         }
         const all = await Promise.all(tensors.map(({ name }) => file.readFloats(name)));
         const counts = tensors.map(({ shape }) => shape.reduce((a, b) => a * b));

@@ -39,7 +39,10 @@ export interface TrainerOptions {
   micro_batch_tokens: number;
   /** The rows that are projected to logits at a time. */
   loss_chunk_rows: number;
-  /** Keeps only the hidden states between layers; the backward pass recomputes the activations. False by default. */
+  /**
+   * Keeps only the hidden states between layers; the backward pass recomputes the activations. False by default. They are
+   * kept in half precision where the model computes in it: gradients then differ by its rounding, scores do not.
+   */
   gradient_checkpointing?: boolean;
   /** The type of the sampler's cache; keys and values are rounded to it in training too. f32 by default. */
   kv?: "f32" | "f16";
@@ -362,9 +365,11 @@ export class Trainer {
     const allocator = this.#arena_scope = this.allocator.scope();
     const component = "activations", form = deviceForm(model.recorder.gpu);
     const kept = this.options.gradient_checkpointing ? "hidden_states" : "activations";
+    // Where products round their operands to halves anyway.
+    const stream = model.compute;
     return this.#arena = {
       padded_rank,
-      activations: new Activations(allocator, model.shape, { rows, kept, padded_rank, component }),
+      activations: new Activations(allocator, model.shape, { rows, kept, stream, padded_rank, component }),
       gradients: new Gradients(allocator, model.shape, { rows, padded_rank, form }),
       head: new LossHead(allocator, model, { rows, chunk_rows: this.options.loss_chunk_rows }),
       ids: allocator.create(component, [rows], "u32"),

@@ -1,6 +1,8 @@
 /** The buffers that a forward pass writes. */
 
-import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import type { Recorder } from "../../kernels/recorder.ts";
+import { packHalves, unpackHalves } from "../../kernels/rows/rows.ts";
+import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
 import { INPUT_GROUPS } from "./device_adapter.ts";
 import type { LayerShape, ModelShape } from "./model_shape.ts";
 
@@ -47,20 +49,36 @@ export interface LayerActivations {
  */
 type KeptActivations = "activations" | "hidden_states" | "nothing";
 
+/** The sizes of buffers, and what they keep. */
+export interface ActivationsOptions {
+  rows: number;
+  kept: KeptActivations;
+  /** The type of kept `hidden_states`; f32 where left out. */
+  stream?: "f32" | "f16";
+  padded_rank: number;
+  component: string;
+}
+
 /** Buffers for up to `rows` rows, freed with their allocator. */
 export class Activations {
   readonly layers: LayerActivations[];
-  /** The hidden states before each layer and after the last. Two buffers alternate when nothing is kept. */
+  /** The hidden states before each layer and after the last, or two buffers that alternate. */
   readonly hidden_states: Tensor[];
+  /** The hidden states before each layer but the last in half precision, where the buffers alternate and they are kept. */
+  readonly halves: Tensor[] = [];
 
   constructor(
     readonly allocator: Allocator,
     readonly shape: ModelShape,
-    readonly options: { rows: number; kept: KeptActivations; padded_rank: number; component: string },
+    readonly options: ActivationsOptions,
   ) {
-    const { rows, kept } = options;
-    const count = kept === "nothing" ? 2 : shape.layers.length + 1;
+    const { rows, kept, stream } = options, layers = shape.layers.length;
+    const in_halves = kept === "hidden_states" && stream === "f16";
+    const count = kept === "nothing" || in_halves ? 2 : layers + 1;
     this.hidden_states = Array.from({ length: count }, () => this.#create(rows, shape.width));
+    for (let i = 0; in_halves && i < layers - 1; i++) {
+      this.halves.push(this.#createOf("f16", rows, shape.width));
+    }
     // A set of buffers that all layers share has every buffer that any of them needs.
     const any = {
       qk_norm: shape.layers.some(({ qk_norm }) => qk_norm),
@@ -76,11 +94,33 @@ export class Activations {
 
   /** The hidden states before layer `index`; after the last layer for an index that is the number of layers. */
   before(index: number): Tensor {
-    return this.hidden_states[this.options.kept === "nothing" ? index % 2 : index]!;
+    return this.hidden_states[index % this.hidden_states.length]!;
+  }
+
+  /** Records the copy in half precision of the hidden states before a layer, if it is kept. */
+  keepHalves(recorder: Recorder, layer: number, rows: number): void {
+    const tensors = this.#ofLayer(layer, rows);
+    if (tensors) packHalves(recorder, tensors);
+  }
+
+  /** Records the return of what {@link keepHalves} kept. */
+  restoreHalves(recorder: Recorder, layer: number, rows: number): void {
+    const tensors = this.#ofLayer(layer, rows);
+    if (tensors) unpackHalves(recorder, tensors);
+  }
+
+  #ofLayer(layer: number, rows: number): { x: Tensor; halves: Tensor } | null {
+    const halves = this.halves[layer], { width } = this.shape;
+    if (!halves) return null;
+    return { x: firstRows(this.before(layer), rows, width), halves: firstRows(halves, rows, width) };
   }
 
   #create(...shape: number[]): Tensor {
-    return this.allocator.create(this.options.component, shape);
+    return this.#createOf("f32", ...shape);
+  }
+
+  #createOf(dtype: DType, ...shape: number[]): Tensor {
+    return this.allocator.create(this.options.component, shape, dtype);
   }
 
   #createLayer({ qk_norm, norms_after }: Pick<LayerShape, "qk_norm" | "norms_after">): LayerActivations {

@@ -67,6 +67,7 @@ export function forward(pass: ForwardPass): Tensor {
   const x = firstRows(activations.before(0), rows, width);
   embedding(model.recorder, { ids, table: model.weights.embedding, x }, embedding_scale);
   for (let layer = 0; layer < layers; layer++) {
+    activations.keepHalves(model.recorder, layer, rows);
     attentionBlock(pass, layer);
     feedForwardInner(pass, layer);
     feedForwardOutput(pass, layer);
@@ -76,9 +77,10 @@ export function forward(pass: ForwardPass): Tensor {
 
 /**
  * Records a layer's activations again, from the hidden states before it. It runs the kernels of the forward pass in the
- * same order, so it computes the same bits.
+ * same order, so it computes the same bits, unless the hidden states were kept in half precision.
  */
 export function recomputeLayer(pass: ForwardPass, layer: number): void {
+  pass.activations.restoreHalves(pass.model.recorder, layer, pass.rows);
   attentionBlock(pass, layer);
   feedForwardInner(pass, layer);
   // The output is an activation only if it has a norm. Otherwise it is in the hidden states, which were kept.

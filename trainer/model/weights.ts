@@ -1,7 +1,9 @@
 /** The frozen weights of a model on the device, in the types of its file. */
 
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
+import { roundUp } from "../../kernels/shape.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
+import { PlaneArrays } from "../../kernels/weights/block_words.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
 import { ggmlType, weightTypeName } from "../formats/ggml_types.ts";
 import type { GgufFile } from "../formats/gguf.ts";
@@ -96,27 +98,68 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
   return { weights, by_name };
 }
 
+/** Complete blocks of a matrix in the file. */
+interface Piece {
+  name: string;
+  weight: Weight;
+  /** The first block, and the bytes before it and of it with those that follow. */
+  block: number;
+  at: number;
+  bytes: number;
+}
+
+function* matrixPieces(
+  file: GgufFile,
+  { by_name }: CreatedWeights,
+  piece_bytes: number,
+): Generator<Piece, void> {
+  for (const [name, made] of by_name) {
+    if ("buffer" in made) continue;
+    const { block_bytes } = ggmlType(file.tensorType(name)), all = file.tensor(name).bytes;
+    const step = Math.max(1, Math.floor(piece_bytes / block_bytes)) * block_bytes;
+    for (let at = 0; at < all; at += step) {
+      yield { name, weight: made, block: at / block_bytes, at, bytes: Math.min(step, all - at) };
+    }
+  }
+}
+
 /**
- * Fills allocated weights from the file, piece by piece.
+ * Fills allocated weights from the file, piece by piece. While one is taken apart and uploaded, the next one is read.
+ * The machine's memory has two pieces, the planes of one, and those that the device did not yet take.
  *
  * @param piece_bytes The most bytes of a piece, a multiple of 4. A piece has at least one block.
+ * @throws {ServiceError} `format_invalid` for a file that became shorter.
  */
 export async function fillWeights(
   allocator: Allocator,
   file: GgufFile,
-  { by_name }: CreatedWeights,
+  created: CreatedWeights,
   piece_bytes = PIECE_BYTES,
 ): Promise<void> {
-  for (const [name, made] of by_name) {
-    if ("buffer" in made) {
-      allocator.write(made, await file.readFloats(name));
-      continue;
+  for (const [name, made] of created.by_name) {
+    if ("buffer" in made) allocator.write(made, await file.readFloats(name));
+  }
+  const pieces = [...matrixPieces(file, created, piece_bytes)], arrays = new PlaneArrays();
+  const most = Math.max(0, ...pieces.map(({ bytes }) => bytes));
+  const buffers = [0, 1].map(() => new Uint8Array(roundUp(most, 4)));
+  const read = async (i: number) => {
+    const piece = pieces[i];
+    if (!piece) return null;
+    const bytes = buffers[i % 2]!.subarray(0, piece.bytes);
+    await file.readTensorPart(piece.name, piece.at, bytes);
+    return { ...piece, bytes };
+  };
+  let reading = read(0);
+  try {
+    for (let i = 0; i < pieces.length; i++) {
+      const { weight, bytes, block } = (await reading)!;
+      reading = read(i + 1);
+      writeWeight(allocator, weight, bytes, block, arrays);
+      // Without a submit the driver keeps every piece in the machine's memory.
+      allocator.device.queue.submit([]);
     }
-    const { block_bytes } = ggmlType(file.tensorType(name));
-    let block = 0;
-    for await (const piece of file.readTensorPieces(name, piece_bytes)) {
-      writeWeight(allocator, made, piece, block);
-      block += piece.length / block_bytes;
-    }
+  } finally {
+    // What is being read ends before the file is closed.
+    await reading.catch(() => {});
   }
 }

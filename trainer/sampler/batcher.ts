@@ -4,15 +4,24 @@
  */
 
 import { errorRecord, ServiceError } from "../../core/errors.ts";
-import { MAX_STOP_TOKENS } from "../../kernels/sample_token/advance.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { EngineCounters, EngineMethods, GenerationStop } from "../protocol/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { PrefillPart, SampledTokens, Sampler } from "./sampler.ts";
 import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
+import {
+  type BlockRow,
+  blockSteps,
+  byPages,
+  isFree,
+  isLive,
+  nextRows,
+  type RunningBlock,
+} from "./running_block.ts";
 import type { Grammars } from "../grammar/grammars.ts";
 import { SequenceStore } from "./sequence_store.ts";
-import { createTokenMask, type TokenMask } from "./token_mask.ts";
+import { checkTokens, newGeneration } from "./check_requests.ts";
+import type { TokenMask } from "./token_mask.ts";
 
 /** New tokens of a generation; the last block has the reason of its end. */
 export interface SampledBlock extends SampledTokens {
@@ -55,6 +64,8 @@ export class Batcher {
     decode_rows: 0,
   };
   readonly store: SequenceStore;
+  /** The last block that the device was given, as long as it has not been read. */
+  #running: RunningBlock | null = null;
   #waiters: (() => void)[] = [];
 
   constructor(
@@ -117,25 +128,10 @@ export class Batcher {
   /** Starts generating. @throws {ServiceError} When it already generates, or cannot. */
   generate(sequence: Sequence, request: GenerateRequest): void {
     this.#expectIdle(sequence, "generate from");
-    const { block_steps } = this.sampler.options;
-    const { stop_tokens, sampling, block_tokens = block_steps } = request, { id } = sequence;
-    const room = this.options.max_context - sequence.tokens.length;
-    const refuse = (reason: string) => {
-      throw new ServiceError("config_invalid", `Cannot generate from sequence ${id}: ${reason}`);
-    };
-    if (!(request.max_tokens >= 1)) refuse(`max_tokens is ${request.max_tokens}, below 1`);
-    if (!(block_tokens >= 1)) refuse(`block_tokens is ${block_tokens}, below 1`);
-    if (room < 1) refuse(`it has ${sequence.tokens.length} tokens, and the context holds no more`);
-    if (stop_tokens.length > MAX_STOP_TOKENS) {
-      refuse(`${stop_tokens.length} stop tokens are above ${MAX_STOP_TOKENS}`);
-    }
-    if (!(sampling.temperature >= 0)) refuse(`the temperature ${sampling.temperature} is below 0`);
-    if (!(sampling.top_p > 0 && sampling.top_p <= 1)) refuse(`top_p ${sampling.top_p} is not in (0, 1]`);
-    const remaining = Math.min(request.max_tokens, room);
-    const { vocabulary } = this.sampler.model.shape, { grammars = null } = this.options;
-    const mask = sampling.mask && createTokenMask(sampling.mask, { vocabulary, stop_tokens, grammars });
-    this.store.promise(sequence, sequence.tokens.length + remaining);
-    sequence.generation = { remaining, block_tokens, stop_tokens, sampling, mask, is_cancelled: false };
+    const { options: { block_steps }, model: { shape: { vocabulary } } } = this.sampler;
+    const generation = newGeneration(sequence, request, { ...this.options, block_steps, vocabulary });
+    this.store.promise(sequence, sequence.tokens.length + generation.remaining);
+    sequence.generation = generation;
   }
 
   /** Ends a generation at the next block; resolves when it has ended. */
@@ -155,7 +151,8 @@ export class Batcher {
   /** Runs one prefill or one block. @returns False when there was nothing to do. */
   async step(): Promise<boolean> {
     for (const sequence of this.store.sequences) {
-      if (sequence.generation?.is_cancelled) {
+      // On the device it goes on until its block has been read.
+      if (sequence.generation?.is_cancelled && !sequence.is_sampling) {
         this.#end(sequence, { tokens: [], logprobs: [], stop: "cancelled" });
       }
       this.store.unblock(sequence);
@@ -171,16 +168,22 @@ export class Batcher {
       store.sequences.delete(sequence);
       store.sequences.add(sequence);
     }
+    const is_busy = prefill.length + decode.length > 0 || this.#running !== null;
     if (prefill.length > 0) this.#prefill(prefill);
-    else await this.#decode(decode.sort(byPages).filter((sequence) => this.#hasMask(sequence)));
+    else {
+      const hasMask = (sequence: Sequence) => this.#tryMask(sequence, (mask) => mask.bits());
+      if (!this.#running) this.#startBlock(decode.sort(byPages).filter(hasMask));
+      await this.#finishBlock();
+    }
     this.#settle();
-    return prefill.length + decode.length > 0;
+    return is_busy;
   }
 
-  /** The next step: sequences of one kind or none, with pages for it. */
+  /** The next step: sequences of one kind or none, with pages for it. While a block runs, none samples. */
   #next(): Step {
     const { block_steps, max_sequences } = this.sampler.options;
-    const given = this.#select(isPrefillReady), sampling = this.#select(isDecodeReady);
+    const given = this.#select(isPrefillReady);
+    const sampling = this.#running ? { chosen: [], moved: [] } : this.#select(isDecodeReady);
     const { chosen, moved } = given.chosen.length > 0 ? given : sampling;
     const prefill = given.chosen, decode = prefill.length > 0 ? [] : chosen.slice(0, max_sequences);
     for (const sequence of decode) {
@@ -191,13 +194,20 @@ export class Batcher {
     return { prefill, decode, moved };
   }
 
-  /** Frees the memory of the cache for others, if no sequence has pages. */
+  /** Waits for the block that runs, so that the device does nothing for sequences. */
+  async pause(): Promise<void> {
+    await this.#finishBlock({ is_last: true });
+    this.#settle();
+  }
+
+  /** Frees the memory of the cache for others, if no sequence has pages. Call {@link pause} before. */
   releaseMemory(): void {
     if (this.store.pages.used === 0) this.sampler.release();
   }
 
   /** Fails all generations, because the device is gone or has no more memory. */
   fail(error: unknown): void {
+    this.#setRunning(null);
     for (const sequence of this.store.sequences) {
       if (!sequence.generation) continue;
       sequence.generation = null;
@@ -251,11 +261,6 @@ export class Batcher {
     }
   }
 
-  /** Whether the mask of a sequence can be computed. Otherwise its generation fails. */
-  #hasMask(sequence: Sequence): boolean {
-    return this.#tryMask(sequence, (mask) => mask.bits());
-  }
-
   /** Uses a sequence's mask, if it has one. A failure ends its generation, and no other. */
   #tryMask(sequence: Sequence, use: (mask: TokenMask) => void): boolean {
     const { mask } = sequence.generation!;
@@ -270,26 +275,67 @@ export class Batcher {
     }
   }
 
-  async #decode(sequences: readonly Sequence[]): Promise<void> {
+  #startBlock(sequences: readonly Sequence[]): void {
     if (sequences.length === 0) return;
-    const { block_steps } = this.sampler.options;
     const generations = sequences.map((sequence) => sequence.generation!);
-    const is_static = generations.every(({ mask }) => mask === null || mask.is_static);
-    const longest = Math.max(...generations.map(({ remaining }) => remaining));
-    const most = Math.min(block_steps, ...generations.map(({ block_tokens }) => block_tokens));
-    const steps = is_static ? Math.min(most, longest) : 1;
+    const steps = generations.every(isFree) ? blockSteps(generations, this.sampler.options) : 1;
     const held = sequences.flatMap((sequence) => sequence.copies);
     const rows = sequences.map((sequence) => {
       const from = sequence.hidden!;
       this.store.ownHidden(sequence);
-      return { sequence, from };
+      return { sequence, from, generation: sequence.generation! };
     });
-    const sampled = await this.sampler.decode(sequences[0]!.adapter, rows, steps).finally(() => {
+    try {
+      this.#setRunning({ rows, steps, block: this.sampler.start(sequences[0]!.adapter, rows, steps) });
+    } finally {
       for (const { from } of held) this.store.pages.release(from);
+    }
+  }
+
+  /** Reads the running block. The next one of its rows, if nothing speaks against it, is started before. */
+  async #finishBlock(options: { is_last: boolean } = { is_last: false }): Promise<void> {
+    const running = this.#running;
+    if (!running) return;
+    const next = options.is_last ? null : this.#following(running);
+    const sampled = await running.block.sampled;
+    // A failure of the device may have ended all generations meanwhile.
+    if (this.#running !== running) return;
+    this.#setRunning(next);
+    running.rows.forEach((row, i) => {
+      // One that ended before sampled nothing more; it may generate anew by now.
+      if (isLive(row)) this.#advance(row.sequence, sampled[i]!);
     });
-    this.counters.decode_steps += steps;
-    this.counters.decode_rows += steps * this.sampler.options.max_sequences;
-    sequences.forEach((sequence, i) => this.#advance(sequence, sampled[i]!));
+  }
+
+  /** Starts the block after a running one. Null where others wait to join, or the host must decide something before. */
+  #following(running: RunningBlock): RunningBlock | null {
+    const { steps, block } = running, { sampler, store } = this;
+    const isWaiting = (sequence: Sequence) =>
+      !sequence.is_sampling && (isPrefillReady(sequence) || isDecodeReady(sequence));
+    if ([...store.sequences].some(isWaiting)) return null;
+    const rows = nextRows(running, (count, fewer) => sampler.costsTheSame(count, fewer));
+    if (!rows) return null;
+    const generations = rows.flatMap((row) => row ? [row.generation] : []);
+    const more = blockSteps(generations, { ...sampler.options, before: steps });
+    for (const row of rows) {
+      if (!row) continue;
+      const { sequence, generation } = row;
+      store.grow(sequence, sequence.tokens.length + Math.min(generation.remaining, steps + more));
+    }
+    if (!sampler.holdsPages(store.pages.extent)) return null;
+    const sequences = rows.map((row) => row?.sequence ?? null);
+    return { rows, steps: more, block: sampler.proceed(block, sequences, more) };
+  }
+
+  #setRunning(block: RunningBlock | null): void {
+    const mark = (rows: readonly (BlockRow | null)[] = [], is_sampling: boolean) =>
+      rows.forEach((row) => isLive(row) && (row.sequence.is_sampling = is_sampling));
+    mark(this.#running?.rows, false);
+    mark(block?.rows, true);
+    this.#running = block;
+    if (!block) return;
+    this.counters.decode_steps += block.steps;
+    this.counters.decode_rows += block.steps * this.sampler.options.max_sequences;
   }
 
   #advance(sequence: Sequence, { tokens, logprobs }: SampledTokens): void {
@@ -312,7 +358,9 @@ export class Batcher {
       this.store.dropHidden(sequence);
       return this.#end(sequence, { tokens, logprobs, stop });
     }
-    if (generation.is_cancelled) return this.#end(sequence, { tokens, logprobs, stop: "cancelled" });
+    if (generation.is_cancelled && !sequence.is_sampling) {
+      return this.#end(sequence, { tokens, logprobs, stop: "cancelled" });
+    }
     this.listener.sampled(sequence, { tokens, logprobs, stop: null });
   }
 
@@ -320,6 +368,7 @@ export class Batcher {
   #overflow(sequence: Sequence): void {
     this.store.rewind(sequence, sequence.processed - 1);
     sequence.generation = null;
+    sequence.is_sampling = false;
     this.store.trimPages(sequence);
     this.listener.failed(sequence, {
       code: "internal",
@@ -331,6 +380,7 @@ export class Batcher {
 
   #end(sequence: Sequence, block: SampledBlock): void {
     sequence.generation = null;
+    sequence.is_sampling = false;
     this.store.trimPages(sequence);
     this.listener.sampled(sequence, block);
   }
@@ -342,29 +392,7 @@ export class Batcher {
   }
 
   #expectTokens(id: number, tokens: readonly number[], before: number): void {
-    const { vocabulary } = this.sampler.model.shape, { max_context } = this.options;
-    const bad = tokens.findIndex((token) => !Number.isInteger(token) || token < 0 || token >= vocabulary);
-    if (bad >= 0) {
-      throw new ServiceError(
-        "config_invalid",
-        `Cannot give token ${tokens[bad]} to sequence ${id}: the vocabulary has ${vocabulary}`,
-      );
-    }
-    if (before + tokens.length > max_context) {
-      throw new ServiceError(
-        "config_invalid",
-        `Cannot give ${tokens.length} tokens to sequence ${id} of ${before}: the context holds ${max_context}`,
-      );
-    }
+    const { vocabulary } = this.sampler.model.shape;
+    checkTokens({ id, tokens, before }, { ...this.options, vocabulary });
   }
-}
-
-/**
- * Orders sequences by their first differing page; where one has no more pages, it comes first. So rows that share pages
- * are adjacent, and attention reads a shared page once.
- */
-export function byPages(a: Pick<Sequence, "pages">, b: Pick<Sequence, "pages">): number {
-  let i = 0;
-  while (i < a.pages.length && a.pages[i] === b.pages[i]) i++;
-  return (a.pages[i] ?? -1) - (b.pages[i] ?? -1);
 }

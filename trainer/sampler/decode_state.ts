@@ -1,4 +1,4 @@
-/** The decoding state of rows on the device, uploaded once per block. */
+/** The decoding state of rows on the device, uploaded once for one block or several that follow each other. */
 
 import { NO_SLOT } from "../../kernels/kv_pages/kv_pages.ts";
 import { MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
@@ -34,7 +34,7 @@ const FLOATS = ["logprob", "temperature", "top_p", "cutoff"] as const;
 type Name = typeof WORDS[number] | typeof FLOATS[number];
 
 /** `[B]` each, except rng_key `[B, 2]`, stop_tokens `[B, 8]` and mask `[B, V / 32]`; null where no row needs it. */
-type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
+export type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
   rng_key: Tensor;
   stop_tokens: Tensor;
   mask: Tensor | null;
@@ -93,6 +93,13 @@ export class DecodeState {
       this.#block(this.#mask, generations.map(({ mask }) => mask?.bits() ?? all), { rows, fill: NONE });
     }
     return this.#views(rows, { has_mask, has_cutoff: samplings.some((s) => s.top_k > 0 || s.top_p < 1) });
+  }
+
+  /** Takes a row's sequence away: it samples nothing more and leaves no state. */
+  empty(row: number): void {
+    for (const name of ["slots", "hidden"] as const) {
+      this.allocator.write(this.#arrays[name], Uint32Array.of(NONE), 4 * row);
+    }
   }
 
   /** Writes a list of rows of equal length. */

@@ -14,7 +14,7 @@ import { Activations } from "../model/activations.ts";
 import { type DeviceAdapter, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
 import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
 import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
-import { type DecodeRow, DecodeState } from "./decode_state.ts";
+import { type DecodeRow, DecodeState, type DecodeViews } from "./decode_state.ts";
 import { KvCache } from "./kv_cache.ts";
 import type { PageCopy, Sequence } from "./sequence.ts";
 
@@ -46,8 +46,32 @@ export interface SampledTokens {
   logprobs: number[];
 }
 
-/** Decode batches are padded to a multiple of this, so that there are few batch shapes. */
+/** A block that the device has been given. */
+export interface DecodeBlock {
+  readonly adapter: DeviceAdapter | null;
+  /** Rows with a sequence, and rows with padding. */
+  readonly count: number;
+  readonly rows: number;
+  readonly state: DecodeViews;
+  /** No row has more tokens after the block. */
+  readonly tokens: number;
+  /** What its rows sampled. @throws {ServiceError} When the device has failed. */
+  readonly sampled: Promise<SampledTokens[]>;
+}
+
+/** Blocks that the device has been given and that have not been read, at most. */
+const BLOCKS = 2;
+
+/** Larger decode batches are padded to a multiple of this, so that there are few batch shapes. */
 const ROW_STEP = 8;
+
+/** Rows of small batches: products have a form for each of them. */
+const FEW_ROWS = [1, 4];
+
+/** The rows of a batch with padding. */
+function paddedRows(rows: number): number {
+  return FEW_ROWS.find((most) => rows <= most) ?? roundUp(rows, ROW_STEP);
+}
 
 export class Sampler {
   readonly #cache: KvCache;
@@ -113,53 +137,84 @@ export class Sampler {
       return cut;
     };
     const given = this.#given;
-    const hidden_states = this.#forward(adapter, rows, {
+    const hidden_states = this.#forward(adapter, {
+      rows,
       ids: write(given.ids, ids),
       positions: write(given.positions, positions),
       slots: write(given.slots, slots),
-      kind: { batch: "prefill" },
-    });
+    }, { batch: "prefill" });
     const last = view(this.#last, [parts.length, shape.width]);
     gatherRows(recorder, { x: hidden_states, index: write(given.last_rows, last_rows), y: last });
     scatterRows(recorder, { x: this.#hidden, index: write(given.hidden, hidden), y: last });
     recorder.submit();
   }
 
-  /** Samples up to `steps` tokens for each sequence; one submit, one readback. */
-  async decode(
-    adapter: DeviceAdapter | null,
-    batch: readonly DecodeRow[],
-    steps: number,
-  ): Promise<SampledTokens[]> {
-    const { recorder, shape } = this.model;
-    const rows = roundUp(batch.length, ROW_STEP);
+  /** Starts a block, which samples up to `steps` tokens for each sequence: one submit for each step, one readback. */
+  start(adapter: DeviceAdapter | null, batch: readonly DecodeRow[], steps: number): DecodeBlock {
+    const rows = paddedRows(batch.length), { recorder } = this.model;
     this.#uploadPages(batch.map((row) => row.sequence));
     const state = this.#state.upload(batch, rows);
+    const last = view(this.#last, [rows, this.model.shape.width]);
+    gatherRows(recorder, { x: this.#hidden, index: state.hidden_from, y: last });
+    const tokens = steps + Math.max(...batch.map(({ sequence }) => sequence.tokens.length));
+    return this.#decode({ adapter, count: batch.length, rows, state, tokens }, last, steps);
+  }
+
+  /**
+   * Starts the block after the last one, for the same rows: they go on from their states on the device, so the last one
+   * need not have been read. A row that has ended samples nothing.
+   *
+   * @param sequences By row, with pages for the tokens of both blocks; null: the row stops, whether it has ended or not.
+   */
+  proceed(block: DecodeBlock, sequences: readonly (Sequence | null)[], steps: number): DecodeBlock {
+    const { rows, state } = block;
+    this.#uploadPages(sequences.flatMap((sequence) => sequence ?? []));
+    for (const [row, sequence] of sequences.entries()) if (!sequence) this.#state.empty(row);
+    const last = view(this.#last, [rows, this.model.shape.width]);
+    gatherRows(this.model.recorder, { x: this.#hidden, index: state.hidden, y: last });
+    return this.#decode({ ...block, tokens: block.tokens + steps }, last, steps);
+  }
+
+  /** Whether a block costs as much for so many rows as for fewer ones. */
+  costsTheSame(rows: number, fewer: number): boolean {
+    return !this.model.recorder.gpu.facts.software || paddedRows(rows) <= ROW_STEP ||
+      paddedRows(rows) === paddedRows(fewer);
+  }
+
+  #decode(
+    { adapter, count, rows, state, tokens }: Omit<DecodeBlock, "sampled">,
+    first: Tensor,
+    steps: number,
+  ): DecodeBlock {
+    const { recorder, shape } = this.model;
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
     const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff } = state;
-    const tokens = steps + Math.max(...batch.map(({ sequence }) => sequence.tokens.length));
-    let last = cut(this.#last, shape.width);
-    gatherRows(recorder, { x: this.#hidden, index: state.hidden_from, y: last });
+    let last = first;
     for (let step = 0; step < steps; step++) {
       normalizeOutput(this.model, { hidden: last, normed, rstd: cut(this.#rstd) });
       projectToLogits(this.model, { normed, logits });
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      const kind = { batch: "decode", tokens } as const;
-      const given = { ...state, ids: state.token, positions: state.token_position, kind };
-      last = this.#forward(adapter, rows, given);
+      const given = { ...state, rows, ids: state.token, positions: state.token_position };
+      last = this.#forward(adapter, given, { batch: "decode", tokens });
+      // The device works on a step while the next one is recorded.
+      if (step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
-    const [bytes] = await recorder.submitAndRead([out]);
-    return batch.map((_, row) => sampledTokens(bytes!, { row, rows, steps }));
+    const sampled = recorder.submitAndRead([out]).then(([bytes]) =>
+      Array.from({ length: count }, (_, row) => sampledTokens(bytes!, { row, rows, steps }))
+    );
+    // Whoever waits for it learns of a failure; if nobody does any more, it is no failure of this thread.
+    sampled.catch(() => {});
+    return { adapter, count, rows, state, tokens, sampled };
   }
 
   /** Allocates all that steps with adapters of this rank can need, the growth of the cache to its last page included. */
   reserve(padded_rank: number): void {
     this.#reserve(padded_rank);
-    this.model.recorder.reserveReadback([this.#out]);
+    this.model.recorder.reserveReadback([this.#out], BLOCKS);
     const { pages } = this.options;
     this.#cache.reserve(ceilDiv(pages, 2));
     this.#cache.reserve(pages);
@@ -189,15 +244,15 @@ export class Sampler {
 
   #forward(
     adapter: DeviceAdapter | null,
-    rows: number,
-    { ids, positions, slots, kind }: Record<"ids" | "positions" | "slots", Tensor> & { kind: PagedOptions },
+    { rows, ids, positions, slots }: { rows: number; ids: Tensor; positions: Tensor; slots: Tensor },
+    options: PagedOptions,
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
     const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
       const pages = this.#cache.layer(layer);
       kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
-      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, kind);
+      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, options);
     };
     const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
     return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });

@@ -24,7 +24,27 @@ export function nextToken(tokens: readonly number[], vocabulary: number): number
   return tokens.reduce((hash, token) => (Math.imul(hash, 31) + token + 7) >>> 0, 17) % vocabulary;
 }
 
+/** A row on the device. */
+interface FakeRow {
+  id: number;
+  hidden: number;
+  tokens: number[];
+  /** 0: it has ended. */
+  remaining: number;
+  stop_tokens: readonly number[];
+}
+
+interface FakeBlock {
+  adapter: DeviceAdapter | null;
+  states: (FakeRow | null)[];
+  sampled: Promise<SampledTokens[]>;
+}
+
 export class FakeSampler {
+  /** Whether blocks may follow each other although rows can end. */
+  goes_on = false;
+  /** Ids of sequences whose logits are no numbers. */
+  readonly spoiled = new Set<number>();
   readonly calls: FakeCall[] = [];
   readonly model: { shape: { vocabulary: number } };
   #pages: (number | null)[][] = [];
@@ -70,34 +90,60 @@ export class FakeSampler {
     }
   }
 
-  decode(adapter: DeviceAdapter | null, rows: readonly DecodeRow[], steps: number): Promise<SampledTokens[]> {
-    this.#record("decode", adapter, rows.map(({ sequence }) => ({ sequence, count: steps })));
-    ok(rows.length <= this.options.max_sequences && steps <= this.options.block_steps);
+  start(adapter: DeviceAdapter | null, rows: readonly DecodeRow[], steps: number): FakeBlock {
     this.#copyPages(rows.map(({ sequence }) => sequence));
-    for (const { sequence, from } of rows) {
+    const states = rows.map(({ sequence, from }): FakeRow => {
       equal(
         this.#states[from],
         String(sequence.tokens),
         `sequence ${sequence.id} samples from its own state`,
       );
-    }
-    return Promise.resolve(rows.map(({ sequence }) => this.#sample(sequence, steps)));
+      const { remaining, stop_tokens } = sequence.generation!, { id } = sequence;
+      return { id, hidden: sequence.hidden!, tokens: [...sequence.tokens], remaining, stop_tokens };
+    });
+    return this.#block(adapter, { sequences: rows.map(({ sequence }) => sequence), rows: states }, steps);
   }
 
-  #sample(sequence: Sequence, steps: number): SampledTokens {
-    const { remaining, stop_tokens } = sequence.generation!, tokens = [...sequence.tokens];
-    const sampled: SampledTokens = { tokens: [], logprobs: [] };
-    for (let step = 0; step < steps; step++) {
+  /** As on a device, rows go on from what they are there, with the pages that their sequences have now. */
+  proceed(block: FakeBlock, sequences: readonly (Sequence | null)[], steps: number): FakeBlock {
+    this.#copyPages(sequences.flatMap((sequence) => sequence ?? []));
+    const rows = block.states.map((row, i) => sequences[i] ? row : null);
+    return this.#block(block.adapter, { sequences, rows }, steps);
+  }
+
+  costsTheSame(): boolean {
+    return this.goes_on;
+  }
+
+  #block(
+    adapter: DeviceAdapter | null,
+    { sequences, rows }: { sequences: readonly (Sequence | null)[]; rows: (FakeRow | null)[] },
+    steps: number,
+  ): FakeBlock {
+    const live = sequences.flatMap((sequence) => sequence ?? []);
+    this.#record("decode", adapter, live.map((sequence) => ({ sequence, count: steps })));
+    ok(sequences.length <= this.options.max_sequences && steps > 0 && steps <= this.options.block_steps);
+    const sampled = rows.map((row, i) =>
+      row ? this.#sample(row, sequences[i]!, steps) : { tokens: [], logprobs: [] }
+    );
+    return { adapter, states: rows, sampled: Promise.resolve(sampled) };
+  }
+
+  #sample(row: FakeRow, { pages }: Sequence, steps: number): SampledTokens {
+    const sampled: SampledTokens = { tokens: [], logprobs: [] }, { tokens } = row;
+    for (let step = 0; step < steps && row.remaining > 0; step++) {
       const token = nextToken(tokens, this.model.shape.vocabulary);
       sampled.tokens.push(token);
-      sampled.logprobs.push(-1);
+      sampled.logprobs.push(this.spoiled.has(row.id) ? NaN : -1);
       tokens.push(token);
       // A row that ends does not run its last token.
-      if (stop_tokens.includes(token) || sampled.tokens.length === remaining) return sampled;
-      this.#write({ ...sequence, tokens }, tokens.length - 1);
-      this.#expectReadable({ ...sequence, tokens }, tokens.length);
+      row.remaining = row.stop_tokens.includes(token) ? 0 : row.remaining - 1;
+      if (row.remaining === 0) break;
+      this.#write({ pages, tokens }, tokens.length - 1);
+      this.#expectReadable({ id: row.id, pages, tokens }, tokens.length);
     }
-    this.#states[sequence.hidden!] = String(tokens);
+    // One that has ended leaves a state of no use.
+    this.#states[row.hidden] = row.remaining === 0 ? null : String(tokens);
     return sampled;
   }
 
@@ -127,11 +173,11 @@ export class FakeSampler {
     }
   }
 
-  #write({ pages, tokens }: Sequence, position: number): void {
+  #write({ pages, tokens }: Pick<Sequence, "pages" | "tokens">, position: number): void {
     this.#pages[pages[Math.floor(position / PAGE_TOKENS)]!]![position % PAGE_TOKENS] = tokens[position]!;
   }
 
-  #expectReadable({ id, pages, tokens }: Sequence, length: number): void {
+  #expectReadable({ id, pages, tokens }: Pick<Sequence, "id" | "pages" | "tokens">, length: number): void {
     const read = Array.from(
       { length },
       (_, i) => this.#pages[pages[Math.floor(i / PAGE_TOKENS)]!]![i % PAGE_TOKENS],

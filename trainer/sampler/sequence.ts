@@ -48,6 +48,8 @@ export interface Sequence {
   /** A parent that must have processed this many tokens before this sequence runs. */
   waits_for: { parent: Sequence; length: number } | null;
   generation: Generation | null;
+  /** A block that has not been read has a row of it: on the device its state is ahead of `tokens`. */
+  is_sampling: boolean;
   /** Children that wait for this one. */
   waiting_children: number;
   is_closed: boolean;

@@ -30,7 +30,7 @@ export function RunConfig({ run }: { run: Run }) {
         />
       </label>
       {shown.length === 0 && <p class="quiet">No key has this text.</p>}
-      <ListTable columns={["Key", "Value", "Source"]} kind="config">
+      <ListTable columns={["Key", "Value", "Source"]} kind="config run-config">
         {shown.map(([name, text, source]) => (
           <tr key={name}>
             <th scope="row">

@@ -160,7 +160,7 @@ const COLUMNS: readonly Column[] = [
   "Algorithm",
   "Progress",
   { number: "Last value" },
-  "Course",
+  "Trend",
   "Created",
 ];
 

@@ -175,7 +175,7 @@ function GroupLine(
       {GROUP_TEXTS[status]}
       {graded_by && ` · graded by ${graded_by === "environment" ? "its verification" : `a ${graded_by}`}`}
       {` · line ${line} of the scenarios`}
-      {toolset && ` · tools ${toolset.name} ${toolset.version}`}
+      {toolset && ` · toolset ${toolset.name}, version ${toolset.version}`}
       {losses !== "" && <span class="losses">{losses}</span>}
     </p>
   );

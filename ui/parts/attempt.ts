@@ -60,13 +60,12 @@ export function toneOf({ advantage }: Pick<TrajectoryMemberSummary, "advantage">
   return advantage === null || advantage === 0 ? "none" : advantage > 0 ? "good" : "bad";
 }
 
-/** `1.5 = 0.5 + 0 + final 1`: what the total reward is the sum of, or what the steps gave without a final one. */
+/** `1.5 = 0.5 + 0 in the turns + 1 at the end`: what the total reward is the sum of, or what an ungraded attempt got. */
 export function rewardSum({ step_rewards, terminal_reward, total_reward }: TrajectoryMember): string {
   const steps = step_rewards.map((reward) => numberText(reward)).join(" + ");
   if (terminal_reward === null) return steps === "" ? "not graded" : `not graded, its steps gave ${steps}`;
-  return `${numberText(total_reward)} = ${steps === "" ? "" : `${steps} + `}final ${
-    numberText(terminal_reward)
-  }`;
+  const in_turns = steps === "" ? "" : `${steps} in the turns + `;
+  return `${numberText(total_reward)} = ${in_turns}${numberText(terminal_reward)} at the end`;
 }
 
 /** How an attempt may have ended, each with the number of its colour in charts. */

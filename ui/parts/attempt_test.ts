@@ -58,8 +58,8 @@ Deno.test("the time of an attempt follows its course", () => {
 
 Deno.test("a reward is told as the sum that it is", () => {
   const member = { step_rewards: [0.5, 0], terminal_reward: 1, total_reward: 1.5 } as TrajectoryMember;
-  assert.equal(rewardSum(member), "1.5 = 0.5 + 0 + final 1");
-  assert.equal(rewardSum({ ...member, step_rewards: [], total_reward: 1 }), "1 = final 1");
+  assert.equal(rewardSum(member), "1.5 = 0.5 + 0 in the turns + 1 at the end");
+  assert.equal(rewardSum({ ...member, step_rewards: [], total_reward: 1 }), "1 = 1 at the end");
   const ungraded = { ...member, terminal_reward: null, total_reward: null };
   assert.equal(rewardSum(ungraded), "not graded, its steps gave 0.5 + 0");
   assert.equal(rewardSum({ ...ungraded, step_rewards: [] }), "not graded");

@@ -88,7 +88,7 @@ export function Turn({ member, turn, answer, parting = null, is_open = false, re
     <article class={parting ? "turn parts" : "turn"}>
       <header>
         <h3>Turn {turn.turn + 1}</h3>
-        {parting && <span class="tag">parts here</span>}
+        {parting && <span class="tag">first difference</span>}
         {remark && <span class="tag">{remark}</span>}
         <Reward value={turn.reward} />
         {turn.advantage !== null && <span class="quiet">advantage {numberText(turn.advantage)}</span>}

@@ -41,5 +41,6 @@ Deno.test("a time of today has its second, and another one its date too", () => 
 Deno.test("a sparkline spans its box, also when all values are equal", () => {
   assert.equal(sparklinePath([1, 3, 2]), "M2.0 22.0L48.0 2.0L94.0 12.0");
   assert.equal(sparklinePath([5, 5]), "M2.0 22.0L94.0 22.0");
-  assert.equal(sparklinePath([1]), "");
+  assert.equal(sparklinePath([1]), "M46 12h4");
+  assert.equal(sparklinePath([]), "");
 });

@@ -171,7 +171,11 @@ function Warnings({ plan: { warnings } }: { plan: Plan }) {
       <ul class="warnings">
         {others.map(({ code, field, message }) => (
           <li key={`${code} ${field}`}>
-            {field !== undefined && <code>{field}</code>} {message}
+            {field !== undefined && (
+              <>
+                <code>{field}</code>:
+              </>
+            )} {message}
           </li>
         ))}
       </ul>

@@ -1,0 +1,92 @@
+// y = x · Wᵀ of few rows for software adapters: a lane owns 4 neighbouring columns, the lanes of a subgroup share x.
+//
+// As in matmul_lanes_nt.wgsl the loads are what costs, and here nearly all of them are of the weight: each lane loads its
+// own columns, 8 neighbours along the depth at once, and nobody loads for rows that there are not. Of x a lane loads one
+// vector of each row for LANES steps, and broadcasts hand it round.
+//
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl; `load_pair` and the broadcasts are
+// linked. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
+
+@compute @workgroup_size({LANES})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let first_row = group.x * {ROWS}u;
+  let column4 = group.y * {LANES}u + lane;
+  let last_row = params.rows - 1u;
+  #for i ROWS
+  let row{i} = min(first_row + {i}u, last_row);
+  var sum{i} = vec4<f32>();
+  #end
+  let steps = params.depth / 4u;
+  #for q 4
+  let column{q} = min(4u * column4 + {q}u, params.columns - 1u);
+  #end
+
+  // A pair of vectors begins at an even one.
+  let in_pairs = select(0u, steps / {LANES}u * {LANES}u, steps % 2u == 0u);
+  for (var s = 0u; s < in_pairs; s += {LANES}u) {
+    #for i ROWS
+    let x{i} = load_x(row{i}, s + lane);
+    #end
+    #for l LANES2
+    {
+      #for q 4
+      let w{q} = load_pair((column{q} * steps + s) / 2u + {l}u);
+      #end
+      #for i ROWS
+      {
+        var sum = sum{i};
+        let a = broadcast_vec4f_{2*l}(x{i});
+        let b = broadcast_vec4f_{2*l+1}(x{i});
+        #for q 4
+        #for k 4
+        sum[{q}] = fma(a[{k}], w{q}.first[{k}], sum[{q}]);
+        #end
+        #for k 4
+        sum[{q}] = fma(b[{k}], w{q}.second[{k}], sum[{q}]);
+        #end
+        #end
+        sum{i} = sum;
+      }
+      #end
+    }
+    #end
+  }
+
+  // The rest of the depth, and the low-rank term: other operands, the same products.
+  let lora_steps = params.rank / 4u;
+  for (var s = in_pairs; s < steps + lora_steps; s++) {
+    #for q 4
+    var w{q}: vec4<f32>;
+    #end
+    #for i ROWS
+    var x{i}: vec4<f32>;
+    #end
+    if s < steps {
+      #for q 4
+      w{q} = weight_operand(load_weight(column{q} * steps + s));
+      #end
+      #for i ROWS
+      x{i} = load_x(row{i}, s);
+      #end
+    } else {
+      let d = s - steps;
+      #for q 4
+      w{q} = operand(load_lora(column{q} * lora_steps + d));
+      #end
+      #for i ROWS
+      x{i} = load_u(row{i}, d);
+      #end
+    }
+    #for i ROWS
+    #for q 4
+    #for k 4
+    sum{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{i}[{q}]);
+    #end
+    #end
+    #end
+  }
+
+  #for i ROWS
+  store(first_row + {i}u, column4, sum{i}, Output(0u, params.addend));
+  #end
+}

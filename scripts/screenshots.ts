@@ -131,7 +131,7 @@ async function makePictures(
     // Trends are asked for when their rows are in view.
     if (shown.name === "runs") await page.waitForSelector(".sparkline path[d^=M]", { state: "attached" });
     // What the run came to is told when its evaluations are known.
-    await page.waitForFunction("document.querySelector('.phase')?.textContent !== ''");
+    await page.locator(".phase:empty").waitFor({ state: "detached" });
     await store(shown.name);
   }
   await context.close();

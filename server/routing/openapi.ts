@@ -220,5 +220,6 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
 
 /** The document's text, as in the stored copy and from `svc-server openapi`. */
 export function openApiText(routes: readonly Route[]): string {
-  return `${JSON.stringify(openApiDocument(routes), null, 2)}\n`;
+  // One space for each level: deep documents are mostly indentation.
+  return `${JSON.stringify(openApiDocument(routes), null, 1)}\n`;
 }

@@ -105,7 +105,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let delta{t} = delta[at{t}];
       #for i 4
       let capped{i}_{t} = soft_cap(s0_{i}_{t} * params.scale);
-      let w0_{i}_{t} = select(0.0, exp(capped{i}_{t} - lse{t}), (seen >> {4*t+i}u & 1u) == 1u);
+      let w0_{i}_{t} = select(0.0, exp(capped{i}_{t} - lse{t}), ((seen >> {4*t+i}u) & 1u) == 1u);
       let w1_{i}_{t} = soft_cap_gradient(w0_{i}_{t} * (s1_{i}_{t} - delta{t}), capped{i}_{t});
       #end
       #end

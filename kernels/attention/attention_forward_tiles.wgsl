@@ -51,7 +51,7 @@ fn is_stored(own: OwnRows, i: u32) -> bool { return i < own.stored; }
 
 fn is_seen(own: OwnRows, i: u32, key: u32) -> bool {
   let place = own.place + i;
-  return sees(select(first_seen(place), place, (own.padding >> i & 1u) == 1u), place, key);
+  return sees(select(first_seen(place), place, ((own.padding >> i) & 1u) == 1u), place, key);
 }
 
 // What a workgroup works on: its key/value head, and the span of its segment.

@@ -46,7 +46,7 @@ var<workgroup> totals: array<array<vec4<f32>, 2>, {G}>;
 // A thread's 4 rows: the first one, and a bit for each one that belongs to the run and is stored.
 struct OwnRows { row: u32, run: u32 }
 
-fn is_stored(own: OwnRows, i: u32) -> bool { return (own.run >> i & 1u) == 1u; }
+fn is_stored(own: OwnRows, i: u32) -> bool { return ((own.run >> i) & 1u) == 1u; }
 
 fn is_seen(own: OwnRows, i: u32, key: u32) -> bool {
   let place = positions[min(own.row + i, params.rows - 1u)];

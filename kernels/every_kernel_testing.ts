@@ -9,11 +9,12 @@ import { attentionBackward, attentionForward, headWidthStep } from "./attention/
 import type { AttentionRules } from "./attention/visibility.ts";
 import { addBias } from "./bias/bias.ts";
 import { embedding } from "./embedding/embedding.ts";
+import { fusedGate, fusedHeads, fusedHeadsLanes, fusedRows } from "./fused/fused.ts";
 import { gatedActivation, gatedActivationBackward } from "./gated_activation/gated_activation.ts";
 import { interpolate } from "./interpolate/interpolate.ts";
 import type { Kernel } from "./kernel.ts";
 import { attentionPaged } from "./kv_pages/attention_paged.ts";
-import { kvCopyPage, kvRound, kvWrite } from "./kv_pages/kv_pages.ts";
+import { kvCopyPage, kvPlaces, kvRound, kvWrite } from "./kv_pages/kv_pages.ts";
 import { loraGradient } from "./lora_gradient/lora_gradient.ts";
 import { crossEntropyBackward, tokenLogprobs } from "./loss/cross_entropy.ts";
 import { klDivergence } from "./loss/kl_divergence.ts";
@@ -22,6 +23,7 @@ import { preferenceLoss } from "./loss/preference_loss.ts";
 import { matmul } from "./matmul/matmul.ts";
 import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
+import { matmulSegments } from "./matmul/matmul_segments.ts";
 import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
@@ -105,8 +107,76 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
     attentionPaged(list.for(`${use}, ${dtype}`), { ...attended, page_table }, scaled, { batch: "decode" });
     const recorder = list.for(dtype);
     kvWrite(recorder, { ...paged, k, v: k });
+    kvPlaces(recorder, { ...places, places: of("u32", N, 2) }, 1);
     kvCopyPage(recorder, { ...paged, copies: of("u32", 1, 3) });
     kvRound(recorder, { k, v: k }, dtype);
+  }
+}
+
+/** Types of the weights of one dispatch, with an adapter's A: projections of equal inputs in f16, and in a K mixture. */
+const SEGMENT_TYPES: readonly (readonly WeightTypeName[])[] = [
+  ["f16", "f32"],
+  ["f16", "f16", "f32"],
+  ["f16", "f16", "f16", "f32"],
+  ["q4_k", "f32"],
+  ["q6_k", "f32"],
+  ["q4_k", "q4_k", "f32"],
+  ["q4_k", "q4_k", "q4_k", "f32"],
+  ["q4_k", "q4_k", "q6_k", "f32"],
+];
+
+/** Products of segments, which only GPUs have. */
+function listSegments(list: KernelLister): void {
+  for (const types of SEGMENT_TYPES) {
+    const weights = types.map((type) => weightOf(type, 64, 256)), { large, middle, small } = TILES;
+    for (const layout of [large, middle, small]) {
+      const recorder = list.for(layoutName({ ...layout, split: false })), x = f32(20, 256);
+      matmulSegments(recorder, { x, weights }, { compute: "f16", layout });
+      if (types[0] === "f16") matmulSegments(recorder, { x, weights }, { compute: "f32", layout });
+    }
+  }
+}
+
+/** The kernels that follow products of segments, and on software adapters projections. */
+function listFused(list: KernelLister, heads: KernelShapes["heads"], compute: "f32" | "f16"): void {
+  const N = 40,
+    F = 512,
+    is_gpu = deviceForm(list.gpu) === "tiles",
+    sums = f32(64),
+    segment = (columns: number) => ({ place: 0, chunks: 2, columns });
+  for (const rank of is_gpu ? [16, 64, 256] : []) {
+    const term = { column: 0, matrix: f32(F, rank) };
+    const product = (count: number) => ({
+      product: { sums, segments: [...Array.from({ length: count }, () => segment(F)), segment(rank)] },
+      ...{ terms: Array.from({ length: count }, () => term), scale: 1, compute },
+    });
+    const recorder = list.for(`rank ${rank}, ${compute}`), y = f32(N, F), gamma = f32(F);
+    fusedRows(recorder, product(1), { residual: y, y, norm: { gamma, normed: y, eps: 1 } });
+    fusedGate(recorder, product(2), y, "silu");
+    fusedGate(list.for(`rank ${rank}, ${compute}, few rows`), product(2), f32(3, F), "silu");
+  }
+  for (const { width } of heads) {
+    const places = of("u32", N, 2), q = f32(N, 1, width), vectors = f32(width);
+    const pages = of(compute, 4, 1, PAGE_TOKENS, width), head = { bias: vectors, gamma: vectors };
+    const k = f32(N, 1, width), v = k;
+    for (const pairing of ["half", "adjacent"] as const) {
+      const rotation = { cosines: f32(9, width / 2), sines: f32(9, width / 2), pairing },
+        matrix = f32(width, 16);
+      const segments = [...Array.from({ length: 3 }, () => segment(width)), segment(16)];
+      const term = { column: 0, matrix }, terms = [term, term, term];
+      const tensors = { rotation, places, q, k_pages: pages, v_pages: pages };
+      if (deviceForm(list.gpu) === "lanes") {
+        const given = { heads: [head, head, head] as const, ...tensors, k, v };
+        fusedHeadsLanes(list.for(`${pairing}, ${compute}`), given, 1);
+        continue;
+      }
+      fusedHeads(
+        list.for(`heads of ${width}, ${pairing}, ${compute}`),
+        { product: { sums, segments }, terms, scale: 1, compute },
+        { heads: [head, head, head], ...tensors },
+        1,
+      );
+    }
   }
 }
 
@@ -216,6 +286,8 @@ export function everyKernel(
   const list = new KernelLister(card);
   for (const head of heads) listAttention(list, head);
   listMatmul(list);
+  if (deviceForm(card) === "tiles") listSegments(list);
+  for (const compute of ["f32", "f16"] as const) listFused(list, heads, compute);
   for (const width of widths) listRows(list, width);
   for (const vocabulary of vocabularies) listVocabulary(list, vocabulary);
   return list.names;

@@ -21,7 +21,7 @@ export type Grid = readonly [number, number?, number?];
 const PARAMS_BYTES = 1 << 20;
 /** Bytes of {@link Recorder.scratch}: what the gradients of 512 rows of logits need of models up to 8B. */
 export const SCRATCH_BYTES = 48 << 20;
-/** The most cached bind groups: each takes about 2 KB, and every number of rows makes its own. */
+/** The most cached bind groups: each takes about 2 KB. */
 const MAX_BIND_GROUPS = 8192;
 
 interface Dispatch {
@@ -132,13 +132,14 @@ export class Recorder {
     if (this.#params_bytes + compiled.params_bytes > PARAMS_BYTES) this.submit();
     const params_offset = this.#params_bytes;
     const values = params as Record<string, number>;
-    Object.entries(kernel.params).forEach(([name, type], i) => {
-      const value = values[name]!;
-      const at = params_offset + 4 * i;
+    let at = params_offset;
+    for (const name in kernel.params) {
+      const type = kernel.params[name], value = values[name]!;
       if (type === "f32") this.#params_data.setFloat32(at, value, true);
       else if (type === "i32") this.#params_data.setInt32(at, value, true);
       else this.#params_data.setUint32(at, value, true);
-    });
+      at += 4;
+    }
     this.#params_bytes = roundUp(params_offset + compiled.params_bytes, this.#align);
     this.#dispatches.push({
       compiled,
@@ -238,21 +239,25 @@ export class Recorder {
       for (const name of list) {
         const tensor = operands[name];
         assert(tensor !== undefined, `${kernel.name} got its operand ${name}`);
-        key += `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}:${
-          tensorBytes(tensor.shape, tensor.dtype)
-        }`;
+        key += `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
       }
     }
     let group = this.#bind_groups.get(key);
     if (!group) {
+      const written = new Set(kernel.outputs.map((name) => operands[name]!.buffer));
+      assert(
+        written.size === kernel.outputs.length,
+        `${kernel.name} writes each output to a buffer of its own`,
+      );
       const entries: GPUBindGroupEntry[] = [{
         binding: 0,
         resource: { buffer: this.#params, size: compiled.params_bytes },
       }];
       for (const name of [...kernel.inputs, ...kernel.outputs]) {
-        const { buffer, offset_bytes, shape, dtype } = operands[name]!;
-        const size = Math.max(4, tensorBytes(shape, dtype));
-        entries.push({ binding: entries.length, resource: { buffer, offset: offset_bytes, size } });
+        // Up to the buffer's end, so that a tensor with another number of rows needs no other bind group. Two that are
+        // written must not overlap, so they cannot share a buffer.
+        const { buffer, offset_bytes: offset } = operands[name]!;
+        entries.push({ binding: entries.length, resource: { buffer, offset, size: buffer.size - offset } });
       }
       group = this.gpu.device.createBindGroup({ label: kernel.name, layout: compiled.layout, entries });
       this.#bind_groups.set(key, group);

@@ -4,7 +4,7 @@ import { defineKernel } from "./kernel.ts";
 import { Recorder } from "./recorder.ts";
 import { fill, gatherRows } from "./rows/rows.ts";
 import { roundUp, ShapeError } from "./shape.ts";
-import { Allocator } from "./tensor.ts";
+import { Allocator, view } from "./tensor.ts";
 import { gpuTest } from "./gpu_testing.ts";
 
 /** Bytes for the parameters of one submit. */
@@ -142,3 +142,44 @@ gpuTest("an operand that is missing is named", (gpu) =>
     assert.throws(() => recorder.dispatch(mix, { value: 1 }, none, [1]), /mix got its operand x/);
     return Promise.resolve();
   }));
+
+gpuTest("two outputs in one buffer are refused", (gpu) =>
+  withRecorder(gpu, (recorder, allocator) => {
+    const both = defineKernel({ ...mix, name: "both", outputs: ["x", "y"] });
+    const x = allocator.create("test", [8], "u32"), y = view(x, [4], 4);
+    assert.throws(() => recorder.dispatch(both, { value: 1 }, { x, y }, [1]), /both writes each output to/);
+    return Promise.resolve();
+  }));
+
+gpuTest("a new number of rows costs no new bind group", async (gpu) => {
+  await withRecorder(gpu, async (recorder, allocator) => {
+    const x = allocator.create("test", [64, 4]), y = allocator.create("test", [64, 4]);
+    const index = allocator.upload("test", [64], Uint32Array.from({ length: 64 }, (_, i) => 63 - i));
+    allocator.write(x, Float32Array.from({ length: 256 }, (_, i) => i));
+    const rows = (count: number) => ({
+      x,
+      y: view(y, [count, 4]),
+      index: view(index, [count]),
+    });
+    let made = 0;
+    const { createBindGroup } = GPUDevice.prototype;
+    gpu.device.createBindGroup = (descriptor) => {
+      made++;
+      return createBindGroup.call(gpu.device, descriptor);
+    };
+    try {
+      for (const count of [64, 3, 17]) gatherRows(recorder, rows(count));
+      assert.equal(made, 1);
+      // Another place of a tensor is another binding.
+      gatherRows(recorder, { x, y: view(y, [16, 4], 128), index: view(index, [16]) });
+      assert.equal(made, 2);
+    } finally {
+      Reflect.deleteProperty(gpu.device, "createBindGroup");
+    }
+    const [bytes] = await recorder.submitAndRead([y]);
+    const values = new Float32Array(bytes!);
+    assert.equal(values[0], 252);
+    // Row 32 was written again, with the first row that is gathered.
+    assert.equal(values[32 * 4], 252);
+  });
+});

@@ -74,6 +74,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "attention",
     "loss",
     OTHER_FOLDERS,
+    "fused",
     "canary",
     "tuning",
   ],

@@ -20,9 +20,14 @@ const ACTIVATIONS: Readonly<Record<Activation, WgslPart>> = {
   gelu_tanh: { file: "gelu_tanh.wgsl", text: geluTanhWgsl },
 };
 
+/** The WGSL that defines `activate`. */
+export function activationPart(activation: Activation): WgslPart {
+  return ACTIVATIONS[activation];
+}
+
 /** The parts that both kernels link before their own text. */
 function parts(activation: Activation, size: ItemSize): WgslPart[] {
-  return [constantsPart({ threads: THREADS }), itemPart(size), ACTIVATIONS[activation]];
+  return [constantsPart({ threads: THREADS }), itemPart(size), activationPart(activation)];
 }
 
 const forwardKernel = kernelFamily((activation: Activation, size: ItemSize) =>

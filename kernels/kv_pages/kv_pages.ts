@@ -7,6 +7,7 @@ import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import type { DType, Tensor } from "../tensor.ts";
 import { constantsPart, kernelFamily, wrappedGrid } from "../variant.ts";
 import copyPageWgsl from "./kv_copy_page.wgsl" with { type: "text" };
+import placesWgsl from "./kv_places.wgsl" with { type: "text" };
 import roundWgsl from "./kv_round.wgsl" with { type: "text" };
 import writeWgsl from "./kv_write.wgsl" with { type: "text" };
 import pageF16Wgsl from "./page_f16.wgsl" with { type: "text" };
@@ -32,6 +33,16 @@ const write = kernelFamily((dtype: DType) =>
     params: { count: "u32", kv_heads: "u32", slot_pages: "u32", width: "u32" },
     inputs: ["k", "v", "page_table", "slots", "positions"],
     outputs: ["k_pages", "v_pages"],
+  })
+);
+
+const placesKernel = kernelFamily(() =>
+  defineKernel({
+    name: "kv_places",
+    wgsl: [constantsPart({ PAGE_TOKENS }), { file: "kv_places.wgsl", text: placesWgsl }],
+    params: { rows: "u32", kv_heads: "u32", slot_pages: "u32" },
+    inputs: ["page_table", "slots", "positions"],
+    outputs: ["places"],
   })
 );
 
@@ -105,6 +116,24 @@ export function kvWrite(recorder: Recorder, tensors: Operands<ReturnType<typeof 
   const count = rows * kv_heads * width / 4;
   const params = { count, kv_heads, slot_pages, width: width / 4 };
   recorder.dispatch(write(tensors.k_pages.dtype), params, tensors, wrappedGrid(ceilDiv(count, THREADS)));
+}
+
+/**
+ * Records where rows lie in the pages of any layer, for kernels that write keys and values as they compute them: the
+ * position of each row, and its token among all tokens of all heads, {@link NO_SLOT} for a row without a slot.
+ *
+ * @param tensors page_table `[S, P] u32`; slots, positions `[N] u32`; places `[N, 2] u32`.
+ * @throws {ShapeError} When the shapes do not match.
+ */
+export function kvPlaces(
+  recorder: Recorder,
+  tensors: Operands<ReturnType<typeof placesKernel>>,
+  kv_heads: number,
+): void {
+  const [rows] = expectShape(tensors.places, "places", 2);
+  expectShape(tensors.places, "places", [rows, 2]);
+  const slot_pages = expectPlaces(tensors, rows);
+  recorder.dispatch(placesKernel(), { rows, kv_heads, slot_pages }, tensors, [ceilDiv(rows, THREADS)]);
 }
 
 /**

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { ShapeError } from "../shape.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
-import { kvCopyPage, kvRound, kvWrite, NO_SLOT } from "./kv_pages.ts";
+import { kvCopyPage, kvPlaces, kvRound, kvWrite, NO_SLOT } from "./kv_pages.ts";
 import { CASES, layPages } from "./kv_pages_cases.ts";
 import { kvCopyPageReference, kvWriteReference } from "./kv_pages_reference.ts";
 
@@ -62,6 +62,18 @@ for (const dtype of ["f32", "f16"] as const) {
     assert.deepEqual(actual.v_pages, kvCopyPageReference(input, copies, v));
   });
 }
+
+gpuTest("kvPlaces gives the position and the token of each row, and none without a slot", async (gpu) => {
+  const K = 3, slot_pages = 2, table = [9, 4, 7, 2], slots = [1, 0, NO_SLOT, 1], positions = [33, 5, 40, 0];
+  const { places } = await run(gpu, {
+    page_table: [table, [2, slot_pages], "u32"],
+    slots: [slots, [4], "u32"],
+    positions: [positions, [4], "u32"],
+    places: [new Float64Array(8), [4, 2], "u32"],
+  }, (recorder, t) => kvPlaces(recorder, t, K));
+  const token = (page: number, at: number) => page * K * PAGE_TOKENS + at;
+  assert.deepEqual([...places], [33, token(2, 1), 5, token(9, 5), 40, NO_SLOT, 0, token(7, 0)]);
+});
 
 gpuTest("kvWrite rounds to the nearest f16 or its neighbour", async (gpu) => {
   const N = 32, D = 64;

@@ -166,13 +166,14 @@ export function matmul(
   expectMultiple(depth, 4, "depth");
   expectMultiple(columns, 4, "columns");
   if (residual) expectShape(residual, "residual", [rows, columns]);
-  const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0, size = { rows, columns, depth };
+  const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0;
+  const size = { rows, columns, depth, has_lora: rank > 0 };
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
   const kernel = matmulKernel({ weight: weight.type, orientation, compute: options.compute }, layout);
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
-  const { parts, chunks } = cutProduct(orientation, { weight, layout, size });
-  const is_split = layout.form === "tiles" && layout.split && chunks > 1 &&
+  const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
+  const is_split = layout.form === "tiles" && layout.split && !is_whole &&
     partialBytes(size, chunks) <= SCRATCH_BYTES;
   for (const part of parts) {
     const { shape } = part.weight, { is_last } = part;
@@ -185,7 +186,7 @@ export function matmul(
       : {
         ...{ columns, depth: shape[0], rank: is_last ? rank : 0, x_column: part.first_row },
         y_column: is_split ? part.first_chunk * rows * columns : 0,
-        ...laterPart(part, { chunks, addend }),
+        ...laterPart(part, { is_whole, addend }),
       };
     recorder.dispatch(
       kernel,
@@ -218,7 +219,7 @@ export function matmul(
 /** What is added to a product when it is stored; both together too. */
 const Addend = { RESIDUAL: 1, Y: 2 } as const;
 
-/** A part of a weight, with the chunks of the depth that it has. */
+/** A part of a weight, with the chunks that it has: of the depth, and one for the low-rank term. */
 interface CutPart {
   weight: WeightPart;
   first_row: number;
@@ -228,23 +229,26 @@ interface CutPart {
   chunks: number;
 }
 
-/** Cuts the depth of a weight's parts into chunks. In nt all parts have all chunks, in nn they have them in turn. */
+/**
+ * Cuts the depth of a weight's parts into chunks. In nt all parts have all chunks, in nn they have them in turn. In tiles the
+ * low-rank term is one more chunk after the last.
+ */
 function cutProduct(
   orientation: MatmulKind["orientation"],
-  { weight, layout, size }: { weight: Weight; layout: MatmulLayout; size: ProductSize },
-): { parts: CutPart[]; chunks: number } {
+  { weight, layout, size, rank }: { weight: Weight; layout: MatmulLayout; size: ProductSize; rank: number },
+): { parts: CutPart[]; chunks: number; is_whole: boolean } {
   const length = layout.form === "tiles" ? chunkLength(size) : size.depth;
-  const placed = weightParts(weight);
+  const placed = weightParts(weight), lora = layout.form === "tiles" && rank > 0 ? 1 : 0;
   let first_chunk = 0;
   const parts = placed.map(({ first_row, part }, i) => {
-    const chunks = ceilDiv(orientation === "nt" ? size.depth : part.shape[0], length);
-    const cut = { weight: part, first_row, is_first: i === 0, is_last: i === placed.length - 1, chunks };
-    const at = first_chunk;
+    const is_first = i === 0, is_last = i === placed.length - 1, at = first_chunk;
+    const own = ceilDiv(orientation === "nt" ? size.depth : part.shape[0], length);
+    const chunks = own + (orientation === "nt" || is_last ? lora : 0);
     if (orientation === "nn") first_chunk += chunks;
-    return { ...cut, first_chunk: at };
+    return { weight: part, first_row, is_first, is_last, chunks, first_chunk: at };
   });
-  const is_whole = length >= size.depth;
-  return { parts, chunks: is_whole ? 1 : orientation === "nn" ? first_chunk : parts[0]!.chunks };
+  const chunks = orientation === "nn" ? first_chunk : parts[0]!.chunks;
+  return { parts, chunks, is_whole: length >= size.depth };
 }
 
 /** Tiles of a chunk; all of them where the depth is one chunk. */
@@ -258,10 +262,10 @@ function chunkTiles(layout: MatmulLayout, size: ProductSize): number {
  */
 function laterPart(
   { is_first, is_last }: CutPart,
-  { chunks, addend }: { chunks: number; addend: number },
+  { is_whole, addend }: { is_whole: boolean; addend: number },
 ): { continued: number; addend: number } {
   const own = (is_first ? addend & Addend.Y : 0) | (is_last ? addend & Addend.RESIDUAL : 0);
-  if (is_first || chunks === 1) return { continued: is_first ? 0 : 1, addend: own };
+  if (is_first || is_whole) return { continued: is_first ? 0 : 1, addend: own };
   return { continued: 0, addend: own | Addend.Y };
 }
 

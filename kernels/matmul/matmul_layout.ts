@@ -22,6 +22,8 @@ export interface ProductSize {
   rows: number;
   columns: number;
   depth: number;
+  /** Whether there is a low-rank term, which is one more chunk. */
+  has_lora?: boolean;
 }
 
 /** The multiprocessors of a large GPU, an H100: with fewer workgroups some have no work. A smaller GPU takes them in turn. */
@@ -58,7 +60,7 @@ const NARROW_COLUMNS = 32;
 
 /**
  * The length of a product's chunks: as many as give {@link WANTED_GROUPS} workgroups to a product of few rows. Each chunk
- * is summed in order from zero, and the chunks are added in order; the low-rank term goes on in the last chunk.
+ * is summed in order from zero, and the chunks are added in order; the low-rank term is one more chunk at the end.
  *
  * @returns A multiple of {@link TILE_DEPTH}; at least the depth for a single chunk.
  *
@@ -121,7 +123,7 @@ function suggestedLayout(
   const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
   if (form === "lanes") return lanesLayout(lanes, { ...size, ...options });
   const chunks = ceilDiv(size.depth, chunkLength(size));
-  const can_split = chunks > 1 && partialBytes(size, chunks) <= SCRATCH_BYTES;
+  const can_split = chunks > 1 && partialBytes(size, chunks + (size.has_lora ? 1 : 0)) <= SCRATCH_BYTES;
   const { large, middle, small, narrow } = TILES, is_narrow = columns <= NARROW_COLUMNS;
   const fitting = (is_narrow ? [narrow] : [large, middle]).filter(({ block_rows }) =>
     roundUp(rows, block_rows) <= MOST_PADDING * rows
@@ -133,6 +135,26 @@ function suggestedLayout(
   }
   const last = is_narrow && fitting.length > 0 ? narrow : small;
   return { ...last, split: can_split && workgroups(last, rows, columns) < MULTIPROCESSORS };
+}
+
+/**
+ * The tile for one dispatch of several products of the same rows, whose chunks all have workgroups of their own: the
+ * largest with workgroups enough, of which those with short chunks count by their part of the longest.
+ */
+export function chooseSegmentsTile(
+  { rows, depth }: Pick<ProductSize, "rows" | "depth">,
+  columns: readonly number[],
+): TilesLayout {
+  const fitting = [TILES.large, TILES.middle].filter(({ block_rows }) =>
+    roundUp(rows, block_rows) <= MOST_PADDING * rows
+  );
+  const lengths = columns.map((columns) => chunkLength({ columns, depth })), longest = Math.max(...lengths);
+  const groups = (tile: TilesLayout) =>
+    columns.reduce((sum, columns, s) => {
+      const length = lengths[s]!;
+      return sum + workgroups(tile, rows, columns) * ceilDiv(depth, length) * length / longest;
+    }, 0);
+  return fitting.find((tile) => groups(tile) >= MULTIPROCESSORS) ?? TILES.small;
 }
 
 /** Rows of the form for few rows, which takes the next larger number. For more the other forms are as fast. */

@@ -2,7 +2,7 @@
 
 import { assert } from "../../core/errors.ts";
 import type { WgslPart } from "../kernel.ts";
-import { unroll } from "../unroll.ts";
+import { unroll, type UnrollConstants } from "../unroll.ts";
 import { constantsPart, lanesPart, lanesThreads } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { weightReader } from "../weights/weight_type.ts";
@@ -10,6 +10,9 @@ import lanesFewWgsl from "./matmul_lanes_few.wgsl" with { type: "text" };
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
 import operandsWgsl from "./matmul_operands.wgsl" with { type: "text" };
+import segmentsWgsl from "./matmul_segments.wgsl" with { type: "text" };
+import stageWgsl from "./matmul_stage.wgsl" with { type: "text" };
+import stepsWgsl from "./matmul_steps.wgsl" with { type: "text" };
 import tilesWgsl from "./matmul_tiles.wgsl" with { type: "text" };
 import tilesNnWgsl from "./matmul_tiles_nn.wgsl" with { type: "text" };
 import tilesNtWgsl from "./matmul_tiles_nt.wgsl" with { type: "text" };
@@ -84,12 +87,17 @@ export function sharedParts(kind: MatmulKind, options: { reads_pairs?: boolean }
   return [
     ...weightReader(WEIGHT_TYPES[kind.weight], options),
     constantsPart({ first: 1 + planes.length }),
-    kind.compute === "f16"
-      ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
-      : { file: "operand_f32.wgsl", text: operandF32Wgsl },
+    operandPart(kind.compute),
     weightOperandPart(kind),
     { file: "matmul_operands.wgsl", text: operandsWgsl },
   ];
+}
+
+/** Defines `operand`, which rounds what is multiplied. */
+export function operandPart(compute: MatmulKind["compute"]): WgslPart {
+  return compute === "f16"
+    ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
+    : { file: "operand_f32.wgsl", text: operandF32Wgsl };
 }
 
 /** How a product takes a weight: as any operand, but what is stored as f16 needs no rounding. */
@@ -122,21 +130,68 @@ function lanesParts({ orientation }: MatmulKind, layout: LanesLayout): WgslPart[
 /** The most rows or columns, in fours, that neighbouring threads stage at once: as many as there are banks of vectors. */
 const MOST_AT_ONCE = 8;
 
-function tilesParts({ orientation }: MatmulKind, layout: TilesLayout): WgslPart[] {
+function tilesSizes(layout: TilesLayout): UnrollConstants {
   const { block_rows, block_columns, thread_rows, thread_columns } = layout;
   const across = block_columns / thread_columns, threads = block_rows / thread_rows * across;
   // A block is four rows or columns by four steps; a tile has 16 steps.
   const blocks = block_rows + block_columns;
-  const sizes = {
+  return {
     ...{ BLOCK_ROWS: block_rows, BLOCK_COLUMNS: block_columns, BLOCKS: blocks },
     ...{ THREAD_ROWS: thread_rows, THREAD_ROWS4: thread_rows / 4, THREAD_COLUMNS4: thread_columns / 4 },
     ...{ ACROSS: across, THREADS: threads, PASSES: Math.ceil(blocks / threads) },
     ROWS_AT_ONCE: Math.min(MOST_AT_ONCE, block_rows / 4),
     COLUMNS_AT_ONCE: Math.min(MOST_AT_ONCE, block_columns / 4),
   };
+}
+
+/** A form's text after what stages its operands. */
+function stagedParts(
+  orientation: MatmulKind["orientation"],
+  sizes: UnrollConstants,
+  form: WgslPart,
+): WgslPart[] {
   const stage = orientation === "nt" ? tilesNtWgsl : tilesNnWgsl;
   return [
+    { file: "matmul_stage.wgsl", text: unroll(stageWgsl, sizes) },
     { file: `matmul_tiles_${orientation}.wgsl`, text: unroll(stage, sizes) },
-    { file: "matmul_tiles.wgsl", text: unroll(tilesWgsl, sizes) },
+    { file: form.file, text: unroll(form.text, sizes, { steps: stepsWgsl }) },
   ];
+}
+
+function tilesParts({ orientation }: MatmulKind, layout: TilesLayout): WgslPart[] {
+  return stagedParts(orientation, tilesSizes(layout), { file: "matmul_tiles.wgsl", text: tilesWgsl });
+}
+
+/** The kernel's parts for the product of x with weights of these types. */
+export function segmentsParts(
+  types: readonly WeightTypeName[],
+  compute: MatmulKind["compute"],
+  layout: TilesLayout,
+): WgslPart[] {
+  const sizes = { ...tilesSizes(layout), SEGMENTS: types.length };
+  let first = 1;
+  const weights = types.flatMap((type, i) => {
+    const part = segmentWeightPart({ weight: type, orientation: "nt", compute }, i, first);
+    first += WEIGHT_TYPES[type].planes.length;
+    return part;
+  });
+  return [
+    operandPart(compute),
+    ...weights,
+    constantsPart({ first }),
+    ...stagedParts("nt", sizes, { file: "matmul_segments.wgsl", text: segmentsWgsl }),
+  ];
+}
+
+/** The reader of a segment's weight: what its type's text declares gets the segment's number and bindings. */
+function segmentWeightPart(kind: MatmulKind, index: number, first: number): WgslPart {
+  const { wgsl: { file, text } } = WEIGHT_TYPES[kind.weight];
+  const declared = [...text.matchAll(/^(?:@.*)?\b(?:fn|const|var(?:<[^>]*>)?|alias|struct) (\w+)/gm)];
+  const names = new RegExp(`\\b(?:${declared.map(([, name]) => name).join("|")})\\b`, "g");
+  const own = text.replace(names, (name) => `${name}_${index}`)
+    .replace(/@binding\((\d+)\)/g, (_, binding: string) => `@binding(${Number(binding) + first - 1})`);
+  const load = weightOperandPart(kind).text.replace("weight_operand", `weight_operand_${index}`);
+  const read =
+    `fn weight_${index}(i: u32) -> vec4<f32> { return weight_operand_${index}(load_weight_${index}(i)); }`;
+  return { file, text: `${own}\n${load}\n${read}\n` };
 }

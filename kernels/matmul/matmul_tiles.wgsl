@@ -3,34 +3,20 @@
 // vectors; the transposition is done in registers, 4 × 4 at a time. Some threads stage x and others W, where there are
 // enough of them.
 //
-//   y[n, c] = Σ_d x[n, d] · W'[d, c] + lora_scale · Σ_r u'[n, r] · lora'[r, c]        W' is Wᵀ in nt and W in nn
+//   y[n, c] = Σ_d x[n, d] · W'[d, c] + Σ_r lora_scale · u'[n, r] · lora'[r, c]        W' is Wᵀ in nt and W in nn
 //
-// The depth is cut into chunks of chunk_tiles tiles of 16 steps. Each chunk is summed in order from zero, the last one with
-// the low-rank term as its tail, and the chunks are added in order, whatever the tile: its choice changes no bit. A
+// The depth is cut into chunks of chunk_tiles tiles of 16 steps; the low-rank term is one more chunk after them. Each chunk
+// is summed in order from zero, and the chunks are added in order, whatever the tile: its choice changes no bit. A
 // workgroup walks `walked` chunks and adds each to y. Where it walks one of several, the workgroups of chunk z store its
 // sums at z · N · y_stride of y, which is then the input of matmul_chunks.wgsl.
-// Operands are those of matmul_operands.wgsl, which is linked, as are w_places, w_stride and store_w of the orientation.
+// Operands are those of matmul_operands.wgsl, which is linked, as are matmul_stage.wgsl, and w_places, w_stride and store_w
+// of the orientation.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) × chunks / walked workgroups; a template for unroll.ts.
-
-// Nested arrays: the step is a constant, so naga clamps one index for all 16 of them.
-var<workgroup> tile_x: array<array<vec4<f32>, {BLOCK_ROWS/4}>, 16>;
-var<workgroup> tile_w: array<array<vec4<f32>, {BLOCK_COLUMNS/4}>, 16>;
-
-// Four vectors of an operand: 4 rows of x or columns of W by 4 steps.
-struct Block { r0: vec4<f32>, r1: vec4<f32>, r2: vec4<f32>, r3: vec4<f32> }
 
 fn x_at(i: u32) -> vec4<f32> { return operand(x[i]); }
 fn u_at(i: u32) -> vec4<f32> { return operand(params.lora_scale * u[i]); }
 fn weight_at(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
 fn lora_at(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
-
-// Blocks are dealt out so that neighbouring threads both read whole stretches of memory and write to different banks: by
-// rows of 4 (x), then by steps of 4 (y), eight rows at a time.
-fn block_of(id: u32, eight: u32) -> vec2<u32> {
-  return vec2<u32>(id % eight + eight * (id / (4u * eight)), id / eight % 4u);
-}
-
-fn x_block(id: u32) -> vec2<u32> { return block_of(id - {BLOCK_COLUMNS}u, {ROWS_AT_ONCE}u); }
 
 // The first vectors of a block of x or u. A row after the end is the last one: its product is not stored.
 fn x_places(id: u32, first_row: u32, is_lora: bool) -> vec4<u32> {
@@ -43,7 +29,7 @@ fn x_places(id: u32, first_row: u32, is_lora: bool) -> vec4<u32> {
 
 // The first vectors of what a thread stages in a pass: the blocks of W come first, then those of x.
 fn places(id: u32, first_row: u32, first_column: u32, is_lora: bool) -> vec4<u32> {
-  if id < {BLOCK_COLUMNS}u { return w_places(id, first_column, is_lora); }
+  if id < {BLOCK_COLUMNS}u { return w_places(id, first_column, params.columns, select(params.depth, params.rank, is_lora)); }
   return x_places(id, first_row, is_lora);
 }
 
@@ -59,13 +45,6 @@ fn load_block(id: u32, first: vec4<u32>, d: u32, steps: u32, is_lora: bool) -> B
   let at = first + d;
   if is_lora { return Block(u_at(at.x), u_at(at.y), u_at(at.z), u_at(at.w)); }
   return Block(x_at(at.x), x_at(at.y), x_at(at.z), x_at(at.w));
-}
-
-fn store_x(id: u32, b: Block) {
-  let block = x_block(id);
-  #for c 4
-  tile_x[4u * block.y + {c}u][block.x] = vec4<f32>(b.r0[{c}], b.r1[{c}], b.r2[{c}], b.r3[{c}]);
-  #end
 }
 
 @compute @workgroup_size({THREADS})
@@ -91,18 +70,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var sum{i}_{j} = vec4<f32>();
     #end
     #end
-    if params.continued == 1u {
+    if params.continued == 1u && chunk == first_chunk {
       #for i THREAD_ROWS
       #for j THREAD_COLUMNS4
       sum{i}_{j} = load_sum(first_row + 4u * row4 + {i}u, first_column / 4u + column4 + {j*ACROSS}u);
       #end
       #end
     }
-    // The low-rank term is the tail of the last chunk: other operands, the same products.
-    let next = (chunk + 1u) * params.chunk_tiles;
-    let is_last = next >= tiles;
-    for (var t = chunk * params.chunk_tiles; t < select(next, all_tiles, is_last); t++) {
-      let is_lora = t >= tiles;
+    // The chunk after the last one of the depth is the low-rank term: other operands, the same products.
+    let first_tile = min(chunk * params.chunk_tiles, tiles);
+    let is_lora = first_tile == tiles;
+    let last_tile = select(min((chunk + 1u) * params.chunk_tiles, tiles), all_tiles, is_lora);
+    for (var t = first_tile; t < last_tile; t++) {
       let d = 4u * select(t, t - tiles, is_lora);
       #for p PASSES
       let block{p} = load_block(id{p}, select(first{p}, lora_first{p}, is_lora), d, select(steps, lora_steps, is_lora), is_lora);
@@ -110,24 +89,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       else if id{p} < {BLOCKS}u { store_x(id{p}, block{p}); }
       #end
       workgroupBarrier();
-      // Each of the 16 steps reads THREAD_ROWS + THREAD_COLUMNS numbers for their product.
-      #for k 16
-      #for i THREAD_ROWS4
-      let x{k}_{i} = tile_x[{k}][row4 + {i}u];
-      #end
-      #for j THREAD_COLUMNS4
-      let w{k}_{j} = tile_w[{k}][column4 + {j*ACROSS}u];
-      #end
-      #for i THREAD_ROWS
-      #for j THREAD_COLUMNS4
-      sum{i}_{j} = fma(vec4<f32>(x{k}_{i/4}[{i%4}]), w{k}_{j}, sum{i}_{j});
-      #end
-      #end
-      #end
+      #insert steps
       workgroupBarrier();
     }
     // A later chunk is added to what y holds, and the residual comes last.
     let adds_y = select(params.addend & ADDEND_Y, ADDEND_Y, chunk > first_chunk);
+    let is_last = chunk + 1u == first_chunk + params.walked;
     let adds_residual = select(0u, params.addend & ADDEND_RESIDUAL, is_last);
     let out = Output(group.z * params.rows * params.y_stride / 4u, adds_y | adds_residual);
     #for i THREAD_ROWS

@@ -1,14 +1,13 @@
-// How matmul_tiles.wgsl stages W for y = x · Wᵀ: 4 × 4 blocks of columns by steps, transposed in registers. A template
+// How matmul_tiles.wgsl and matmul_segments.wgsl stage W for y = x · Wᵀ: 4 × 4 blocks of columns by steps, transposed in registers. A template
 // for unroll.ts.
 
 fn w_block(id: u32) -> vec2<u32> { return block_of(id, {COLUMNS_AT_ONCE}u); }
 
 // A column after the end is the last one: its product is not stored.
-fn w_places(id: u32, first_column: u32, is_lora: bool) -> vec4<u32> {
+fn w_places(id: u32, first_column: u32, columns: u32, depth: u32) -> vec4<u32> {
   let block = w_block(id);
   let first = vec4<u32>(first_column + 4u * block.x);
-  let columns = min(first + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(params.columns - 1u));
-  return columns * (select(params.depth, params.rank, is_lora) / 4u) + block.y;
+  return min(first + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(columns - 1u)) * (depth / 4u) + block.y;
 }
 
 // Vectors from one of the depth to the next.

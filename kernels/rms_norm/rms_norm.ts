@@ -1,6 +1,6 @@
 /** Root mean square normalisation by row, forward and backward. The formulas are in the shaders. */
 
-import { defineKernel, type Operands } from "../kernel.ts";
+import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
@@ -12,13 +12,26 @@ import {
   itemSize,
   kernelFamily,
   type KernelForm,
-  rowThreads,
   wrappedGrid,
 } from "../variant.ts";
+import groupSumWgsl from "../shared/group_sum.wgsl" with { type: "text" };
 import backwardLanesWgsl from "./rms_norm_backward_lanes.wgsl" with { type: "text" };
 import backwardTilesWgsl from "./rms_norm_backward_tiles.wgsl" with { type: "text" };
 import forwardLanesWgsl from "./rms_norm_forward_lanes.wgsl" with { type: "text" };
 import forwardTilesWgsl from "./rms_norm_forward_tiles.wgsl" with { type: "text" };
+
+/** The WGSL that defines `group_sum`. */
+export function groupSumPart(): WgslPart {
+  return { file: "shared/group_sum.wgsl", text: groupSumWgsl };
+}
+
+/**
+ * Threads of a GPU's workgroup that normalises a row of so many items: the order of the sum follows from it. Most rows are
+ * one item a thread.
+ */
+export function normThreads(items: number): number {
+  return items <= 32 ? 32 : items <= 64 ? 64 : 256;
+}
 
 /** Threads of a workgroup in which each thread owns a row. */
 const ROWS_PER_GROUP = 32;
@@ -26,7 +39,7 @@ const ROWS_PER_GROUP = 32;
 const forwardKernel = kernelFamily((form: KernelForm, size: ItemSize, threads: number) =>
   defineKernel({
     name: `rms_norm_forward_${form}`,
-    wgsl: [constantsPart({ threads }), itemPart(size), {
+    wgsl: [constantsPart({ threads }), itemPart(size), ...form === "tiles" ? [groupSumPart()] : [], {
       file: form === "lanes" ? "rms_norm_forward_lanes.wgsl" : "rms_norm_forward_tiles.wgsl",
       text: form === "lanes" ? forwardLanesWgsl : forwardTilesWgsl,
     }],
@@ -53,7 +66,7 @@ function layout(rows: number, width: number, form: KernelForm) {
   const size = itemSize(width), items = width / size;
   return form === "lanes"
     ? { size, items, threads: ROWS_PER_GROUP, grid: [ceilDiv(rows, ROWS_PER_GROUP)] as const }
-    : { size, items, threads: rowThreads(items), grid: wrappedGrid(rows) };
+    : { size, items, threads: normThreads(items), grid: wrappedGrid(rows) };
 }
 
 /**

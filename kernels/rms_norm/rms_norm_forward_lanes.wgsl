@@ -29,7 +29,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   var squares = item();
   for (var i = 0u; i < params.items; i++) {
     let v = x[row + i];
-    squares += v * v;
+    squares = fma(v, v, squares);
   }
   let scale = inverseSqrt(item_sum(squares) / f32(params.width) + params.eps);
   for (var i = 0u; i < params.items; i++) {

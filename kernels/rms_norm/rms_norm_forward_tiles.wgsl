@@ -9,7 +9,8 @@
 //   y         [N, C] f32   out, overwritten
 //   rstd      [N]    f32   out, overwritten; kept for the backward pass
 //
-// Dispatch: N workgroups, wrapped into y. `item` and `threads`, a power of two that follows from C, are linked.
+// Dispatch: N workgroups, wrapped into y. `item`, `group_sum` and `threads`, a power of two that follows from C, are linked.
+// Kernels that normalise what they compute (kernels/fused/) do it with the same operations in the same order.
 // Source: Zhang, Sennrich (2019), equation 4.
 
 struct Params { rows: u32, items: u32, width: u32, eps: f32, addend: u32 }
@@ -21,8 +22,6 @@ struct Params { rows: u32, items: u32, width: u32, eps: f32, addend: u32 }
 @group(0) @binding(4) var<storage, read_write> y: array<item>;
 @group(0) @binding(5) var<storage, read_write> rstd: array<f32>;
 
-var<workgroup> partial: array<f32, threads>;
-
 @compute @workgroup_size(threads)
 fn main(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -32,18 +31,9 @@ fn main(
   let n = group.x + group.y * groups.x;
   if n >= params.rows { return; }
   let row = n * params.items;
-  var squares = item();
-  for (var i = thread; i < params.items; i += threads) {
-    let v = x[row + i];
-    squares += v * v;
-  }
-  partial[thread] = item_sum(squares);
-  for (var step = threads / 2u; step > 0u; step /= 2u) {
-    workgroupBarrier();
-    if thread < step { partial[thread] += partial[thread + step]; }
-  }
-  workgroupBarrier();
-  let scale = inverseSqrt(partial[0] / f32(params.width) + params.eps);
+  var squares = 0.0;
+  for (var i = thread; i < params.items; i += threads) { squares = item_squares(x[row + i], squares); }
+  let scale = inverseSqrt(group_sum(thread, squares) / f32(params.width) + params.eps);
   for (var i = thread; i < params.items; i += threads) {
     var v = x[row + i] * scale * gamma[i];
     if params.addend == 1u { v += residual[row + i]; }

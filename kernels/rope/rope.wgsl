@@ -40,7 +40,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let high = low + params.half_items;
     let a = x[low];
     let b = x[high];
-    x[low] = a * cosine - b * sine;
-    x[high] = b * cosine + a * sine;
+    x[low] = fma(a, cosine, -(b * sine));
+    x[high] = fma(b, cosine, a * sine);
   }
 }

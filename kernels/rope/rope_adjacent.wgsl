@@ -38,6 +38,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   for (var h = first; h < last; h++) {
     let at = (n * params.heads + h) * params.pairs + i;
     let pair = x[at];
-    x[at] = vec2<f32>(pair.x * cosine - pair.y * sine, pair.y * cosine + pair.x * sine);
+    x[at] = vec2<f32>(fma(pair.x, cosine, -(pair.y * sine)), fma(pair.y, cosine, pair.x * sine));
   }
 }

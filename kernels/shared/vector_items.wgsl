@@ -4,6 +4,8 @@ alias item = vec4<f32>;
 const item_size = 4u;
 
 fn item_sum(v: item) -> f32 { return (v.x + v.y) + (v.z + v.w); }
+// sum + Σ v², without a product and a sum apart, which compilers may or may not fuse.
+fn item_squares(v: item, sum: f32) -> f32 { return fma(v.w, v.w, fma(v.z, v.z, fma(v.y, v.y, fma(v.x, v.x, sum)))); }
 fn item_max(v: item) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 
 // 1 at index `at` of the item, 0 elsewhere; all 0 if `at` lies outside it.

@@ -65,6 +65,8 @@ const ISSUE_SHARE = 0.85;
 const ATTENTION_SHARE = 0.5;
 /** The parts of the bandwidth that streaming kernels and those that follow page tables reach. */
 const STREAM_SHARE = 0.6, WEIGHT_SHARE = 0.8, PAGES_SHARE = 0.2;
+/** How many times as many bytes the second cache gives as the memory. */
+const CACHE_FACTOR = 2;
 /** The part of the peak that a product without a known tile reaches. */
 const PLAIN_SHARE = 0.1;
 
@@ -139,7 +141,7 @@ function matmulSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatisti
   if (!statistics.tile) throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
   const { rows = 0, columns = 0, depth = 0, rank = 0, chunk_tiles = 0, walked = 1 } = params;
   const all_tiles = ceilDiv(depth, TILE_DEPTH), chunks = grid[2] * walked;
-  const rounds = Math.min(all_tiles, chunk_tiles * walked) + ceilDiv(rank, TILE_DEPTH) / grid[2];
+  const rounds = Math.min(all_tiles, chunk_tiles * walked) + (grid[2] > 1 ? 0 : ceilDiv(rank, TILE_DEPTH));
   const work = {
     groups: workgroups(launch),
     threads,
@@ -151,6 +153,45 @@ function matmulSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatisti
   const weight = bytes(operands.values!) + (operands.scales ? bytes(operands.scales) : 0);
   const sums = 4 * rows * columns * (grid[2] > 1 ? chunks : 2 * (chunks - 1));
   return Math.max(tiledSeconds(gpu, work) + ends, (weight + sums) / (WEIGHT_SHARE * gpu.bytes_per_second));
+}
+
+/** A product of segments: each chunk of each segment has workgroups of its own. Short chunks count by their part of the longest. */
+function segmentsSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics): number {
+  const { params, kernel, operands, grid: [rows, columns] } = launch, threads = threadsOf(kernelText(kernel));
+  if (!statistics.tile) throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
+  const starts = Object.entries(params).filter(([name]) => /^group\d/.test(name)).map(([, first]) => first);
+  const rounds = starts.map((_, s) =>
+    Math.min(ceilDiv(params.depth!, TILE_DEPTH), params[`chunk_tiles${s}`]!)
+  );
+  const longest = Math.max(...rounds);
+  const groups = starts.reduce((sum, first, s) => {
+    return sum + rows * ((starts[s + 1] ?? columns) - first) * rounds[s]! / longest;
+  }, 0);
+  // The compiler counts the loads of every segment; a workgroup does those of x and of one.
+  const around = statistics.tile.around * 3 / (starts.length + 1), tile = { ...statistics.tile, around };
+  const work = { groups: Math.ceil(groups), threads, rounds: longest, vgprs: statistics.vgprs, tile };
+  const moved = kernel.inputs.concat(kernel.outputs).reduce((sum, name) => sum + bytes(operands[name]!), 0);
+  return Math.max(tiledSeconds(gpu, work), moved / (WEIGHT_SHARE * gpu.bytes_per_second));
+}
+
+/**
+ * A kernel that adds the sums of segments: it streams them, waits for each batch of chunks, first for those of u, and reads
+ * the low-rank term's matrices for each row, or for each few, from the cache.
+ */
+function fusedSeconds(gpu: GpuModel, launch: Launch): number {
+  const { params, operands, kernel, grid } = launch;
+  const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(kernel)));
+  const chunks = Object.entries(params).filter(([name]) => /^(u_)?chunks/.test(name)).map(([, count]) =>
+    count
+  );
+  const waits = 2 * (1 + ceilDiv(Math.max(...chunks) - 1, CHUNKS_BATCH)) * ALONE_WAIT / gpu.clock_hz;
+  const streamed = ["sums", "residual", "y", "normed", "h", "q"].reduce((sum, name) => {
+    return sum + (operands[name] ? bytes(operands[name]) : 0);
+  }, 0);
+  const cached = bytes(operands.lora!) * (kernel.name === "fused_rows" ? params.rows! : grid[1]);
+  const seconds = streamed / (STREAM_SHARE * gpu.bytes_per_second) +
+    cached / (CACHE_FACTOR * gpu.bytes_per_second);
+  return waits + seconds / fill;
 }
 
 /** The second dispatch of a split product: it streams, and waits for each batch of chunks. */
@@ -211,6 +252,10 @@ export function streamedBytes({ kernel, operands }: Pick<Launch, "kernel" | "ope
 export function launchSeconds(gpu: GpuModel, launch: Launch, facts: LaunchFacts): number {
   const { kernel } = launch, { statistics } = facts;
   if (kernel.name === "matmul_chunks") return chunksSeconds(gpu, launch);
+  if (kernel.name.startsWith("fused_")) return fusedSeconds(gpu, launch);
+  if (kernel.name.startsWith("matmul_segments") && statistics) {
+    return segmentsSeconds(gpu, launch, statistics);
+  }
   if (kernel.name.startsWith("matmul_") && statistics) return matmulSeconds(gpu, launch, statistics);
   if (/^attention_(?!delta|key_parts|paged_splits)/.test(kernel.name)) {
     return attentionSeconds(gpu, launch, facts);
@@ -231,6 +276,8 @@ export interface StepEstimate {
 /** The kind of work that a dispatch belongs to. */
 function kindOf({ kernel: { name }, params }: Launch): string {
   if (name === "matmul_chunks") return "sums of chunks";
+  if (name.startsWith("fused_")) return "what follows segments";
+  if (name.startsWith("matmul_segments")) return "nt matrices";
   if (/^matmul_n[tn]_f32_/.test(name) || name.startsWith("lora_gradient")) return "LoRA products";
   if (name.startsWith("matmul_")) {
     const size = Math.max(params.columns!, params.depth!);

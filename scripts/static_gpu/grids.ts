@@ -38,14 +38,25 @@ export interface StepGrids {
 
 /** Whether a dispatch multiplies matrices. */
 export function isProduct({ name }: Pick<Kernel, "name">): boolean {
-  return /^(matmul_n|lora_gradient_tiles|attention_(?!delta|key_parts|paged_splits))/.test(name);
+  const product =
+    /^(matmul_n|matmul_segments|lora_gradient_tiles|attention_(?!delta|key_parts|paged_splits))/;
+  return product.test(name);
 }
 
 /** The multiply-adds of a product with a matrix; 0 for other kernels, whose work does not follow from their shapes. */
 export function multiplyAdds({ kernel, params, operands }: Launch): number {
   const { rows = 0, columns = 0, depth = 0, rank = 0 } = params;
   if (kernel.name.startsWith("matmul_n")) return rows * columns * (depth + rank);
+  if (kernel.name.startsWith("matmul_segments")) return rows * depth * segmentColumns(params);
   return kernel.name === "lora_gradient_tiles" ? elementCount(operands.p!.shape) * rank : 0;
+}
+
+/** The columns of all segments of a product. */
+function segmentColumns(params: Launch["params"]): number {
+  return Object.entries(params).reduce(
+    (sum, [name, count]) => name.startsWith("columns") ? sum + count : sum,
+    0,
+  );
 }
 
 function shapeOf({ kernel, params, operands }: Launch): string {
@@ -53,6 +64,7 @@ function shapeOf({ kernel, params, operands }: Launch): string {
   if (kernel.name.startsWith("matmul_n")) {
     return `${rows} × ${columns}, depth ${depth}${rank! > 0 ? ` + ${rank}` : ""}`;
   }
+  if (kernel.name.startsWith("matmul_segments")) return `${rows} × ${segmentColumns(params)}, depth ${depth}`;
   return heads ? `${rows} rows, ${heads} heads` : `${operands.p!.shape[1]} × ${rank}, depth ${rows}`;
 }
 

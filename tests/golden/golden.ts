@@ -1,7 +1,8 @@
 /** The tiny model's golden values (PyTorch, float64) as types, and helpers for tests that compare with them. */
 
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { type Gpu } from "../../kernels/device.ts";
+import { type Gpu, openGpu } from "../../kernels/device.ts";
+import type { DeviceRequest } from "../../core/device.ts";
 import type { PreferenceLoss } from "../../core/preference_loss.ts";
 import type { Allocator } from "../../kernels/tensor.ts";
 import { EngineClient } from "../../trainer/protocol/client.ts";
@@ -190,12 +191,19 @@ export async function goldenAdapter(
 }
 
 /** An engine on this thread with a loaded model: a variant of the tiny agent, or a file. */
+/** Opens a device that takes the forms of GPUs, also where it is a software adapter. */
+export async function openAsGpu(request: DeviceRequest): Promise<Gpu> {
+  const gpu = await openGpu(request);
+  return { ...gpu, facts: { ...gpu.facts, software: false } };
+}
+
 export async function openEngine(
   model: string,
   request: Partial<LoadRequest> = {},
+  open: typeof openGpu = openGpu,
 ): Promise<TestedEngine> {
   const { port1, port2 } = new MessageChannel();
-  new Engine().serve(port1);
+  new Engine(open).serve(port1);
   const client = new EngineClient(port2);
   const { vocabulary } = await client.call("load", {
     path: await pathOf(model),

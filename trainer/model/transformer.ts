@@ -13,6 +13,15 @@ import type { Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weights/weight.ts";
 import { type Activations, firstRows, type LayerActivations } from "./activations.ts";
 import { type DeviceAdapter, INPUT_GROUPS } from "./device_adapter.ts";
+import {
+  finishesHeads,
+  finishHeads,
+  fusedFeedForward,
+  fusedOutput,
+  fusedProjections,
+  type HeadTensors,
+  type PageWrites,
+} from "./fused_layer.ts";
 import type { ModelShape } from "./model_shape.ts";
 import type { ModelWeights } from "./weights.ts";
 
@@ -45,6 +54,8 @@ export interface AttentionTensors {
   /** The logsumexp of the scores, `[N, H]`, which the backward pass reads. */
   lse: Tensor;
   rules: AttentionRules;
+  /** Whether k and v are in the pages of the pass already, and nowhere else. */
+  in_pages: boolean;
 }
 
 /** The input of a pass over N rows. The caller decides how rows attend to each other or to a cache. */
@@ -56,6 +67,8 @@ export interface ForwardPass {
   ids: Tensor;
   positions: Tensor;
   activations: Activations;
+  /** For a pass that writes keys and values to pages as it computes them where it can. */
+  pages?: PageWrites | undefined;
   /** Records the attention of a layer: it reads q, k and v, and writes o. */
   attend(layer: number, tensors: AttentionTensors): void;
 }
@@ -66,11 +79,12 @@ export function forward(pass: ForwardPass): Tensor {
   const { width, embedding_scale } = model.shape, layers = model.shape.layers.length;
   const x = firstRows(activations.before(0), rows, width);
   embedding(model.recorder, { ids, table: model.weights.embedding, x }, embedding_scale);
+  let is_normed = false;
   for (let layer = 0; layer < layers; layer++) {
     activations.keepHalves(model.recorder, layer, rows);
-    attentionBlock(pass, layer);
-    feedForwardInner(pass, layer);
-    feedForwardOutput(pass, layer);
+    is_normed = attentionBlock(pass, layer, is_normed);
+    feedForwardInner(pass, layer, is_normed);
+    is_normed = feedForwardOutput(pass, layer);
   }
   return firstRows(activations.before(layers), rows, width);
 }
@@ -81,23 +95,69 @@ export function forward(pass: ForwardPass): Tensor {
  */
 export function recomputeLayer(pass: ForwardPass, layer: number): void {
   pass.activations.restoreHalves(pass.model.recorder, layer, pass.rows);
-  attentionBlock(pass, layer);
-  feedForwardInner(pass, layer);
-  // The output is an activation only if it has a norm. Otherwise it is in the hidden states, which were kept.
+  attentionBlock(pass, layer, false);
+  feedForwardInner(pass, layer, false);
+  // The output is an activation only if it has a norm. Otherwise it is in the hidden states, which were kept, and the
+  // backward pass needs only what its adapter reads.
   if (pass.model.weights.layers[layer]!.ffn_out_norm) feedForwardOutput(pass, layer);
+  else applyLoraA(pass, layer, groupOf("down_proj"), viewLayer(pass.activations, layer, pass.rows).h);
 }
 
-/** middle = x + o_proj(attention(norm(x))), or x + norm(o_proj(…)) with an output norm. */
-function attentionBlock(pass: ForwardPass, layer: number): void {
-  const { model: { recorder, shape, weights }, rows, activations } = pass;
+/**
+ * middle = x + o_proj(attention(norm(x))), or x + norm(o_proj(…)) with an output norm.
+ *
+ * @param is_normed Whether `attn_in` is there already.
+ * @returns Whether `ffn_in` is.
+ */
+function attentionBlock(pass: ForwardPass, layer: number, is_normed: boolean): boolean {
+  const { model: { recorder, shape, weights, rotations }, rows, activations, pages } = pass;
   const { width, heads, kv_heads, head_width, norm_eps } = shape;
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
   const x = firstRows(activations.before(layer), rows, width);
-  rmsNorm(recorder, { x, gamma: w.attn_norm, y: a.attn_in, rstd: a.attn_rstd }, norm_eps);
-  applyLoraA(pass, layer, 0, a.attn_in);
-  linear(pass, layer, "q_proj", { x: a.attn_in, y: w.q_norm ? a.q_raw : a.q });
-  linear(pass, layer, "k_proj", { x: a.attn_in, y: w.k_norm ? a.k_raw : a.k });
-  linear(pass, layer, "v_proj", { x: a.attn_in, y: a.v });
+  if (!is_normed) rmsNorm(recorder, { x, gamma: w.attn_norm, y: a.attn_in, rstd: a.attn_rstd }, norm_eps);
+  const q = firstRows(a.q, rows, heads, head_width), rotation = rotations[layer] ?? null;
+  const tensors = { q, pages, rotation, norm_eps };
+  const in_pages = fusedProjections(pass, layer, { x: a.attn_in, ...tensors }) ||
+    projectHeads(pass, layer, a, tensors);
+  pass.attend(layer, {
+    q,
+    k: firstRows(a.k, rows, kv_heads, head_width),
+    v: firstRows(a.v, rows, kv_heads, head_width),
+    o: firstRows(a.o, rows, heads, head_width),
+    lse: a.lse,
+    rules: attentionRules(shape, layer),
+    in_pages,
+  });
+  const after = { gamma: w.attn_out_norm, out: a.attn_out, rstd: a.attn_out_rstd };
+  const next = { gamma: w.ffn_norm, normed: a.ffn_in };
+  return addOutput(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x, next, ...after });
+}
+
+/**
+ * Records q, k and v from the normalised input, with their norms and rotations.
+ *
+ * @returns Whether k and v are in the pages instead.
+ */
+function projectHeads(
+  pass: ForwardPass,
+  layer: number,
+  a: LayerActivations,
+  tensors: HeadTensors,
+): boolean {
+  const { model: { recorder, shape, weights }, rows } = pass, w = weights.layers[layer]!;
+  const { heads, kv_heads, head_width, norm_eps } = shape, x = a.attn_in;
+  applyLoraA(pass, layer, 0, x);
+  if (finishesHeads(pass, layer, tensors)) {
+    linear(pass, layer, "q_proj", { x, y: a.q, has_bias: false });
+    linear(pass, layer, "k_proj", { x, y: a.k, has_bias: false });
+    linear(pass, layer, "v_proj", { x, y: a.v, has_bias: false });
+    const by_head = (tensor: Tensor) => firstRows(tensor, rows, kv_heads, head_width);
+    finishHeads(pass, layer, { ...tensors, k: by_head(a.k), v: by_head(a.v) });
+    return true;
+  }
+  linear(pass, layer, "q_proj", { x, y: w.q_norm ? a.q_raw : a.q });
+  linear(pass, layer, "k_proj", { x, y: w.k_norm ? a.k_raw : a.k });
+  linear(pass, layer, "v_proj", { x, y: a.v });
   for (
     const [from, to, gamma, rstd, count] of [
       [a.q_raw, a.q, w.q_norm, a.q_rstd, heads],
@@ -111,17 +171,7 @@ function attentionBlock(pass: ForwardPass, layer: number): void {
     }
     rotate(pass, layer, { x: firstRows(to, rows, count, head_width), inverse: false });
   }
-  pass.attend(layer, {
-    q: firstRows(a.q, rows, heads, head_width),
-    k: firstRows(a.k, rows, kv_heads, head_width),
-    v: firstRows(a.v, rows, kv_heads, head_width),
-    o: firstRows(a.o, rows, heads, head_width),
-    lse: a.lse,
-    rules: attentionRules(shape, layer),
-  });
-  applyLoraA(pass, layer, 1, a.o);
-  const after = { gamma: w.attn_out_norm, out: a.attn_out, rstd: a.attn_out_rstd };
-  addOutput(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x, ...after });
+  return false;
 }
 
 /** How a layer computes scores from queries and keys, and which keys its rows see. */
@@ -142,45 +192,63 @@ export function rotate(
   rope(recorder, { x, positions, cosines, sines }, { inverse, pairing });
 }
 
-/** h = activation(gate_proj(n)) · up_proj(n), where n = norm(middle). */
-function feedForwardInner(pass: ForwardPass, layer: number): void {
-  const { model: { recorder, shape, weights } } = pass;
+/** h = activation(gate_proj(n)) · up_proj(n), where n = norm(middle). @param is_normed Whether n is there already. */
+function feedForwardInner(pass: ForwardPass, layer: number, is_normed: boolean): void {
+  const { model: { recorder, shape, weights } } = pass, { activation } = shape.layers[layer]!;
   const w = weights.layers[layer]!, a = viewLayer(pass.activations, layer, pass.rows);
-  rmsNorm(recorder, { x: a.middle, gamma: w.ffn_norm, y: a.ffn_in, rstd: a.ffn_rstd }, shape.norm_eps);
+  const norm = { x: a.middle, gamma: w.ffn_norm, y: a.ffn_in, rstd: a.ffn_rstd };
+  if (!is_normed) rmsNorm(recorder, norm, shape.norm_eps);
+  if (fusedFeedForward(pass, layer, { x: a.ffn_in, h: a.h, activation })) return;
   applyLoraA(pass, layer, 2, a.ffn_in);
   linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
   linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
-  gatedActivation(recorder, { gate: a.gate, up: a.up, h: a.h }, shape.layers[layer]!.activation);
-  applyLoraA(pass, layer, 3, a.h);
+  gatedActivation(recorder, { gate: a.gate, up: a.up, h: a.h }, activation);
 }
 
-/** x' = middle + down_proj(h), or middle + norm(down_proj(h)) with an output norm. */
-function feedForwardOutput(pass: ForwardPass, layer: number): void {
+/**
+ * x' = middle + down_proj(h), or middle + norm(down_proj(h)) with an output norm.
+ *
+ * @returns Whether `attn_in` of the next layer is there.
+ */
+function feedForwardOutput(pass: ForwardPass, layer: number): boolean {
   const { model: { shape, weights }, rows, activations } = pass;
-  const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
+  const w = weights.layers[layer]!,
+    a = viewLayer(activations, layer, rows),
+    later = weights.layers[layer + 1];
   const y = firstRows(activations.before(layer + 1), rows, shape.width);
   const after = { gamma: w.ffn_out_norm, out: a.ffn_out, rstd: a.ffn_out_rstd };
-  addOutput(pass, layer, "down_proj", { x: a.h, y, residual: a.middle, ...after });
+  const next_in = later ? activations.layer(layer + 1).attn_in : a.attn_in;
+  const next = { gamma: later?.attn_norm ?? null, normed: firstRows(next_in, rows, shape.width) };
+  return addOutput(pass, layer, "down_proj", { x: a.h, y, residual: a.middle, next, ...after });
 }
 
-/** y = residual + f(x), where f is the projection, or residual + norm(f(x)) with an output norm. */
+/**
+ * y = residual + f(x), where f is the projection, or residual + norm(f(x)) with an output norm.
+ *
+ * @param next The norm that reads y, which some forms compute at once; no gamma: none does.
+ * @returns Whether it was.
+ */
 function addOutput(
   pass: ForwardPass,
   layer: number,
-  target: LoraTarget,
-  { x, y, residual, gamma, out, rstd }: {
+  target: "o_proj" | "down_proj",
+  { x, y, residual, next, gamma, out, rstd }: {
     x: Tensor;
     y: Tensor;
     residual: Tensor;
+    next: { gamma: Tensor | null; normed: Tensor };
     gamma: Tensor | null;
     out: Tensor | null;
     rstd: Tensor | null;
   },
-): void {
-  if (!gamma) return linear(pass, layer, target, { x, y, residual });
-  const { recorder, shape } = pass.model;
-  linear(pass, layer, target, { x, y: out! });
-  rmsNorm(recorder, { x: out!, gamma, y, rstd: rstd!, residual }, shape.norm_eps);
+): boolean {
+  const { recorder, shape: { norm_eps } } = pass.model;
+  const norm = { ...next, eps: norm_eps };
+  if (!gamma && fusedOutput(pass, layer, target, { x, y, residual, norm })) return next.gamma !== null;
+  applyLoraA(pass, layer, groupOf(target), x);
+  linear(pass, layer, target, gamma ? { x, y: out! } : { x, y, residual });
+  if (gamma) rmsNorm(recorder, { x: out!, gamma, y, rstd: rstd!, residual }, norm_eps);
+  return false;
 }
 
 /** Records u = x · Aᵀ for all targets of an input group. */
@@ -207,12 +275,12 @@ export function groupOf(target: LoraTarget): number {
   return INPUT_GROUPS.findIndex((group) => (group as readonly LoraTarget[]).includes(target));
 }
 
-/** Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias). */
+/** Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias). @param has_bias Absent: true where there is one. */
 function linear(
   pass: ForwardPass,
   layer: number,
   target: LoraTarget,
-  { x, y, residual }: { x: Tensor; y: Tensor; residual?: Tensor },
+  { x, y, residual, has_bias = true }: { x: Tensor; y: Tensor; residual?: Tensor; has_bias?: boolean },
 ): void {
   const { model, adapter } = pass;
   const pair = adapter?.layout.pairs[layer]?.[target];
@@ -224,7 +292,7 @@ function linear(
   };
   const { linears, biases } = model.weights.layers[layer]!, weight = linears[target], bias = biases[target];
   matmul(model.recorder, "nt", { x, weight, y, lora, residual }, { compute: model.compute });
-  if (bias) addBias(model.recorder, { y, bias });
+  if (bias && has_bias) addBias(model.recorder, { y, bias });
 }
 
 /** Views of a layer's activations with the rows of the pass; `lora_a` is returned as it is. */

@@ -2,7 +2,7 @@
 
 import { GGUF_NAMES, LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
 import { roundUp } from "../../kernels/shape.ts";
-import type { Allocator, Tensor } from "../../kernels/tensor.ts";
+import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import { PlaneArrays } from "../../kernels/weights/block_words.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
 import { ggmlType, weightTypeName } from "../formats/ggml_types.ts";
@@ -10,6 +10,7 @@ import type { GgufFile } from "../formats/gguf.ts";
 import {
   type LayerNorm,
   layerNorms,
+  type LayerShape,
   layerTensorName,
   MODEL_TENSORS,
   type ModelShape,
@@ -49,6 +50,19 @@ export interface CreatedWeights {
 /** The default size of the pieces in which tensors are read and uploaded. */
 const PIECE_BYTES = 16 << 20;
 
+/** Tensors of vectors that share a buffer start at multiples of this many f32, because bindings start at 256 bytes. */
+const VECTOR_STEP = 64;
+
+/** The names of the vectors that queries, keys and values of a layer are computed with, besides their matrices. */
+function headVectors(index: number, layer: LayerShape): string[] {
+  const norms = layerNorms(layer).filter((name) => name === "q_norm" || name === "k_norm");
+  const biases = layer.biases.filter((target) => ["q_proj", "k_proj", "v_proj"].includes(target));
+  return [
+    ...norms.map((name) => layerTensorName(index, NORM_NAMES[name])),
+    ...biases.map((target) => layerTensorName(index, GGUF_NAMES[target], "bias")),
+  ];
+}
+
 /** Allocates every tensor of the shape. Only the header of the file is read. */
 export function createWeights(allocator: Allocator, file: GgufFile, shape: ModelShape): CreatedWeights {
   const by_name = new Map<string, Weight | Tensor>();
@@ -60,9 +74,22 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
     return weight;
   };
   const vector = (name: string): Tensor => {
+    const made = by_name.get(name);
+    if (made && "buffer" in made) return made;
     const tensor = allocator.create("weights", file.tensor(name).shape, "f32", name);
     by_name.set(name, tensor);
     return tensor;
+  };
+  // Vectors that one kernel reads lie in one tensor, which it binds.
+  const sideBySide = (names: readonly string[]): void => {
+    const lengths = names.map((name) => file.tensor(name).shape[0]!);
+    const steps = lengths.map((length) => roundUp(length, VECTOR_STEP));
+    const whole = allocator.create("weights", [steps.reduce((sum, step) => sum + step, 0)]);
+    let at = 0;
+    names.forEach((name, i) => {
+      by_name.set(name, view(whole, [lengths[i]!], at));
+      at += steps[i]!;
+    });
   };
   const embedding = matrix(MODEL_TENSORS.embedding);
   const layers: LayerWeights[] = [];
@@ -70,6 +97,8 @@ export function createWeights(allocator: Allocator, file: GgufFile, shape: Model
     const norms = layerNorms(layer);
     const norm = (name: LayerNorm) => vector(layerTensorName(i, NORM_NAMES[name]));
     const optional = (name: LayerNorm) => norms.includes(name) ? norm(name) : null;
+    const of_heads = headVectors(i, layer);
+    if (of_heads.length > 0) sideBySide(of_heads);
     const linears: Partial<Record<LoraTarget, Weight>> = {};
     for (const target of LORA_TARGETS) {
       linears[target] = matrix(layerTensorName(i, GGUF_NAMES[target]));

@@ -4,7 +4,7 @@
  */
 
 import { attentionPaged, type PagedOptions } from "../../kernels/kv_pages/attention_paged.ts";
-import { kvCopyPage, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
+import { kvCopyPage, kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, NONE } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
@@ -84,6 +84,8 @@ export class Sampler {
   readonly #given: Record<"ids" | "positions" | "slots" | "last_rows" | "hidden", Tensor>;
   readonly #copies: Tensor;
   readonly #attention_state: Tensor;
+  /** Of the rows of a step, see {@link kvPlaces}. */
+  readonly #places: Tensor;
   readonly #last: Tensor;
   readonly #normed: Tensor;
   readonly #rstd: Tensor;
@@ -109,6 +111,7 @@ export class Sampler {
     this.#given = { ids: word(), positions: word(), slots: word(), last_rows: word(), hidden: word() };
     this.#copies = create([slots, 3], "u32");
     this.#attention_state = create([rows, shape.heads, 2]);
+    this.#places = create([rows, 2], "u32");
     this.#last = create([rows, shape.width]);
     this.#normed = create([batch, shape.width]);
     this.#rstd = create([batch]);
@@ -249,13 +252,16 @@ export class Sampler {
   ): Tensor {
     const { recorder, shape } = this.model, page_table = this.#page_table;
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
-    const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
+    const places = view(this.#places, [rows, 2]);
+    const pages = { places, layer: (layer: number) => this.#cache.layer(layer) };
+    kvPlaces(recorder, { page_table, slots, positions, places }, shape.kv_heads);
+    const attend = (layer: number, { q, k, v, o, rules, in_pages }: AttentionTensors) => {
       const pages = this.#cache.layer(layer);
-      kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
+      if (!in_pages) kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
       attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, options);
     };
     const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
-    return forward({ model: this.model, adapter, rows, ids, positions, activations, attend });
+    return forward({ model: this.model, adapter, rows, ids, positions, activations, pages, attend });
   }
 
   #reserve(padded_rank: number): Activations {

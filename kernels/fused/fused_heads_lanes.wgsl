@@ -1,0 +1,120 @@
+// Queries, keys and values from their projections, for software adapters: the bias, the norm of each head, its rotation, and
+// the writing of keys and values into their pages. A thread owns a head of a row, so there is no barrier.
+//
+//   x[n, h, d] = p[n, h, d] (+ bias[h·D + d])        for the projections p of q, k and v
+//   q, k: normalised by head as in rms_norm_forward_lanes.wgsl, if there is a norm, then rotated as in rope.wgsl
+//
+//   params    rows N; items of a head, D / 4; of q, k and v: heads, first vectors of bias and gamma, 0xffffffff without;
+//             width D; eps; rotates: 1 with a rotation
+//   k, v      [N, K, D] f32             in, the projections
+//   vectors   biases [heads · D] and gammas [D]   f32   in
+//   cosines   [T, D/2] f32              in
+//   sines     [T, D/2] f32              in
+//   places    [N, 2] u32                in, a row's position, and its first token in the pages or 0xffffffff
+//   q         [N, H, D] f32             in, the projection, and out
+//   k_pages   [·, K, 32, D] f32 or f16  out, overwritten where a row lies
+//   v_pages   [·, K, 32, D] f32 or f16  out, overwritten where a row lies
+//
+// `adjacent`, `threads`, `item_sum`, `PAGE_TOKENS` and `pack_four` are linked.
+// Dispatch: N · (H + 2 K) threads, wrapped into y.
+
+struct Params {
+  rows: u32, items: u32,
+  heads0: u32, bias0: u32, gamma0: u32,
+  heads1: u32, bias1: u32, gamma1: u32,
+  heads2: u32, bias2: u32, gamma2: u32,
+  width: u32, eps: f32, rotates: u32,
+}
+
+struct Part { index: u32, head: u32, heads: u32, bias: u32, gamma: u32 }
+
+const NONE = 0xffffffffu;
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> k: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> v: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read> vectors: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> cosines: array<vec2<f32>>;
+@group(0) @binding(5) var<storage, read> sines: array<vec2<f32>>;
+@group(0) @binding(6) var<storage, read> places: array<vec2<u32>>;
+@group(0) @binding(7) var<storage, read_write> q: array<vec4<f32>>;
+@group(0) @binding(8) var<storage, read_write> k_pages: array<Packed>;
+@group(0) @binding(9) var<storage, read_write> v_pages: array<Packed>;
+
+fn part_of(index: u32) -> Part {
+  if index < params.heads0 { return Part(0u, index, params.heads0, params.bias0, params.gamma0); }
+  let later = index - params.heads0;
+  if later < params.heads1 { return Part(1u, later, params.heads1, params.bias1, params.gamma1); }
+  return Part(2u, later - params.heads1, params.heads2, params.bias2, params.gamma2);
+}
+
+fn load(part: Part, n: u32, i: u32) -> vec4<f32> {
+  let column = part.head * params.items + i;
+  let at = n * part.heads * params.items + column;
+  var x: vec4<f32>;
+  if part.index == 0u { x = q[at]; } else if part.index == 1u { x = k[at]; } else { x = v[at]; }
+  if part.bias != NONE { x = x + vectors[part.bias + column]; }
+  return x;
+}
+
+fn normed(x: vec4<f32>, scale: f32, part: Part, i: u32) -> vec4<f32> {
+  if part.gamma == NONE { return x; }
+  return x * scale * vectors[part.gamma + i];
+}
+
+fn store(part: Part, n: u32, i: u32, token: u32, x: vec4<f32>) {
+  if part.index == 0u {
+    q[(n * part.heads + part.head) * params.items + i] = x;
+    return;
+  }
+  if token == NONE { return; }
+  let at = (token + part.head * PAGE_TOKENS) * params.items + i;
+  if part.index == 1u { k_pages[at] = pack_four(x); } else { v_pages[at] = pack_four(x); }
+}
+
+@compute @workgroup_size(threads)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let index = id.x + id.y * groups.x * threads;
+  let heads = params.heads0 + params.heads1 + params.heads2;
+  let n = index / heads;
+  if n >= params.rows { return; }
+  let part = part_of(index % heads);
+  let place = places[n];
+  var scale = 1.0;
+  if part.gamma != NONE {
+    var squares = vec4<f32>();
+    for (var i = 0u; i < params.items; i++) {
+      let x = load(part, n, i);
+      squares = fma(x, x, squares);
+    }
+    scale = inverseSqrt(item_sum(squares) / f32(params.width) + params.eps);
+  }
+  if part.index == 2u || params.rotates == 0u {
+    for (var i = 0u; i < params.items; i++) { store(part, n, i, place.y, normed(load(part, n, i), scale, part, i)); }
+    return;
+  }
+  if adjacent {
+    for (var i = 0u; i < params.items; i++) {
+      let x = normed(load(part, n, i), scale, part, i);
+      let cosine = cosines[place.x * params.items + i];
+      let sine = sines[place.x * params.items + i];
+      store(part, n, i, place.y, vec4<f32>(
+        fma(x.x, cosine.x, -(x.y * sine.x)),
+        fma(x.y, cosine.x, x.x * sine.x),
+        fma(x.z, cosine.y, -(x.w * sine.y)),
+        fma(x.w, cosine.y, x.z * sine.y),
+      ));
+    }
+    return;
+  }
+  let half = params.items / 2u;
+  for (var i = 0u; i < half; i++) {
+    let a = normed(load(part, n, i), scale, part, i);
+    let b = normed(load(part, n, i + half), scale, part, i + half);
+    let entry = place.x * params.items + 2u * i;
+    let cosine = vec4<f32>(cosines[entry], cosines[entry + 1u]);
+    let sine = vec4<f32>(sines[entry], sines[entry + 1u]);
+    store(part, n, i, place.y, fma(a, cosine, -(b * sine)));
+    store(part, n, i + half, place.y, fma(b, cosine, a * sine));
+  }
+}

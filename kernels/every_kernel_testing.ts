@@ -104,7 +104,11 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
     attentionPaged(list.for(`${use}, ${dtype}`), attended, scaled, { batch: "prefill" });
     // As many tokens as a GPU divides into splits.
     const page_table = of("u32", 2, 64);
-    attentionPaged(list.for(`${use}, ${dtype}`), { ...attended, page_table }, scaled, { batch: "decode" });
+    const sharing = { tiles: of("u32", 1, 2), shared_tokens: of("u32", N), range: [32, 32] as const };
+    attentionPaged(list.for(`${use}, ${dtype}`), { ...attended, page_table }, scaled, {
+      batch: "decode",
+      sharing,
+    });
     const recorder = list.for(dtype);
     kvWrite(recorder, { ...paged, k, v: k });
     kvPlaces(recorder, { ...places, places: of("u32", N, 2) }, 1);

@@ -17,6 +17,8 @@ const MODELS = ["0.5b", "1.5b", "8b"] as const satisfies readonly HeaderName[];
 const DECODE_ROWS = [1, 8, 32, 64, 128, 256], TRAINING_TOKENS = [4096, 8192];
 /** Tokens in the cache of a decoding sequence; of a prompt; of a training sequence. */
 const DECODE_KEYS = 512, DECODE_PROMPT = DECODE_KEYS - 2, PROMPT = 512, TRAINING_SEQUENCE = 1024;
+/** Groups of sequences that have a prompt in common, and the tokens that a member has generated. */
+const GROUPS = { sequences: 64, members: 8, prompt: 1024 }, GENERATED = 128;
 /** Rows of a prefill step, of sequences that are short here because grids do not depend on their length. */
 const PREFILL = { sequences: 128, prompt: 4 };
 /** The GPU whose instructions are counted. Others have others, in about the same proportion. */
@@ -27,8 +29,9 @@ interface Step {
   name: string;
   /** Tokens of the step. */
   tokens: number;
-  /** Keys that a row sees on average. */
+  /** Keys that a row sees on average; of these the ones that it shares. */
   keys: number;
+  shared?: number;
   launches: Launch[];
 }
 
@@ -50,6 +53,14 @@ async function stepsOf(name: HeaderName): Promise<Step[]> {
     });
     steps.push({ name: `decode, ${rows} rows`, tokens: rows, keys: DECODE_KEYS, launches });
   }
+  const { sequences, members, prompt } = GROUPS, keys = prompt + GENERATED;
+  for (const shares of [false, true]) {
+    const given = { sequences, prompt, members: shares ? members : 1 };
+    const { decode: launches } = await samplingLaunches(counted, given);
+    const name = shares ? `${sequences / members} groups of ${members}` : `${sequences} rows`;
+    const step = { name: `decode, ${name}, ${keys}`, tokens: sequences, keys, launches };
+    steps.push(shares ? { ...step, shared: prompt } : step);
+  }
   const { prefill } = await samplingLaunches(counted, PREFILL), tokens = PREFILL.sequences * PREFILL.prompt;
   steps.push({ name: `prefill, ${tokens} rows`, tokens, keys: PROMPT / 2, launches: prefill });
   for (const tokens of TRAINING_TOKENS) {
@@ -64,14 +75,15 @@ export async function estimateAll(
   { models, gpu, ceilings }: { models: readonly HeaderName[]; gpu: string; ceilings: Ceilings },
 ): Promise<EstimateLine[]> {
   const names = formNames(), lines: EstimateLine[] = [];
-  const factsOf = (keys: number) => (launch: Launch) => {
+  const factsOf = ({ keys: all, shared = 0 }: Pick<Step, "keys" | "shared">) => (launch: Launch) => {
     const form = names.get(kernelText(launch.kernel));
+    const keys = launch.kernel.name.startsWith("attention_paged_shared") ? shared : all - shared;
     return { statistics: form ? storedStatistics(ceilings, form, COUNTED_FAMILY) : null, keys };
   };
   for (const model of models) {
     const steps = await stepsOf(model);
     for (const each of GPU_MODELS.filter(({ name }) => name.includes(gpu))) {
-      for (const { name, tokens, keys, launches } of steps) {
+      for (const { name, tokens, launches, ...keys } of steps) {
         const estimate = estimateStep(each, launches, factsOf(keys));
         const tokens_per_second = tokens / estimate.seconds;
         lines.push({ model, gpu: each.name, step: name, tokens_per_second, estimate });
@@ -84,7 +96,7 @@ export async function estimateAll(
 /** `0.5b H100  decode, 64 rows  estimate  1,660 tokens/s  38.5 ms  512 dispatches` */
 export function estimateText({ model, gpu, step, tokens_per_second, estimate }: EstimateLine): string {
   const { seconds, dispatches } = estimate;
-  return `${model.padEnd(5)}${gpu.padEnd(12)}${step.padEnd(24)}` +
+  return `${model.padEnd(5)}${gpu.padEnd(12)}${step.padEnd(31)}` +
     `estimate ${shortNumber(tokens_per_second).padStart(9)} tokens/s ` +
     `${milliseconds(seconds).padStart(9)} ms ${String(dispatches).padStart(6)} dispatches`;
 }

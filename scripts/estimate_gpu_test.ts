@@ -112,6 +112,13 @@ Deno.test("estimates are made for four GPUs and marked as such, and fewer instru
     assert.match(estimateText(line), /estimate +[\d,.]+ tokens\/s/);
     assert.ok(Number.isFinite(line.tokens_per_second) && line.tokens_per_second > 0, line.step);
   }
+  for (const { name: gpu } of GPU_MODELS) {
+    const [apart, groups] = ["64 rows", "8 groups of 8"].map((rows) =>
+      lines.find((line) => line.gpu === gpu && line.step === `decode, ${rows}, 1152`)!
+    );
+    assert.ok(groups!.tokens_per_second > apart!.tokens_per_second, `${gpu} reads a shared prompt once`);
+    assert.ok(groups!.estimate.parts.some(([kind]) => kind === "attention_paged_shared"));
+  }
   const forms = Object.entries(ceilings.forms).map(([name, families]) => {
     const halved = Object.entries(families).map(([family, values]) =>
       [family, values.map((value, i) => i === 6 || i === 8 ? value / 2 : value)] as const

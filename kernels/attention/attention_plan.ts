@@ -53,7 +53,7 @@ export function planHeads(
 }
 
 /** The passes of the kernels for GPUs. */
-export type TilesPass = "forward" | "pages" | "query" | "key";
+export type TilesPass = "forward" | "pages" | "shared" | "query" | "key";
 
 /** Vectors of a block in the form `tiles`. */
 const BLOCK = 32;
@@ -65,7 +65,7 @@ export const SPLIT = 256;
  * scores, so that nothing spills; fewer load less from workgroup memory for each multiply-add.
  */
 function sharers(pass: TilesPass, D4: number): number {
-  if (pass === "key") return 16;
+  if (pass === "key" || pass === "shared") return 16;
   return D4 <= 16 || pass === "forward" && D4 <= 32 ? 8 : 16;
 }
 
@@ -80,7 +80,11 @@ export function planTiles(
 ): AttentionPlan {
   const D4 = width / 4, group = pass === "key" ? 1 : heads / kv_heads, KG = sharers(pass, D4);
   const chunks = ceilDiv(group, Math.max(1, Math.floor((KG === 16 ? 32 : 64) / rows)));
-  const HEADS = ceilDiv(group, chunks), G = HEADS * rows / 4, THREADS = G * KG, KT = BLOCK / KG;
+  // Loops over what is staged have no rest with a power of two.
+  const HEADS = 2 ** Math.ceil(Math.log2(ceilDiv(group, chunks))),
+    G = HEADS * rows / 4,
+    THREADS = G * KG,
+    KT = BLOCK / KG;
   // Vectors of the dimension that are staged at a time.
   let CW = Math.min(D4, 8);
   while (D4 % CW !== 0) CW--;
@@ -92,7 +96,7 @@ export function planTiles(
     ...{ D4, ROWS: rows, HEADS, G, KG, KT, THREADS, LOADERS, CW, SPLIT, SLICES },
     ...{ V_STAGES: ceilDiv(ceilDiv(D4, SLICES), KG), V_HALVES: BLOCK / VK, VE: VK / 4, V_LANES: KG / 8 },
     ...{ Q_LOADS: 4 * G / LOADERS, K_LOADS: BLOCK / LOADERS, V_LOADS: VK / LOADERS },
-    ...{ PASSES: pass === "forward" || pass === "pages" ? 1 : 2, ACCS: pass === "key" ? 2 : 1 },
+    ...{ PASSES: pass === "key" || pass === "query" ? 2 : 1, ACCS: pass === "key" ? 2 : 1 },
   };
   return { constants, rows, chunks: pass === "key" ? SLICES : chunks };
 }

@@ -4,7 +4,7 @@ import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
-import type { DType } from "../tensor.ts";
+import type { DType, Tensor } from "../tensor.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
 import {
   constantsPart,
@@ -20,6 +20,7 @@ import blockLanesWgsl from "../attention/attention_block_lanes.wgsl" with { type
 import { type AttentionRules, visibilityKey, visibilityParts } from "../attention/visibility.ts";
 import ownLanesWgsl from "./attention_paged_own_lanes.wgsl" with { type: "text" };
 import sharedLanesWgsl from "./attention_paged_shared_lanes.wgsl" with { type: "text" };
+import sharedTilesWgsl from "./attention_paged_shared_tiles.wgsl" with { type: "text" };
 import splitsWgsl from "./attention_paged_splits.wgsl" with { type: "text" };
 import tokenTilesWgsl from "./attention_paged_token_tiles.wgsl" with { type: "text" };
 import tilesWgsl from "./attention_paged_tiles.wgsl" with { type: "text" };
@@ -30,6 +31,10 @@ import pagedRowsWgsl from "./paged_rows.wgsl" with { type: "text" };
 const TOKEN_THREADS = 128, SPLITS_THREADS = 64;
 /** Query heads of a workgroup with a single row: 4 threads find the largest scores of each. */
 const MAX_HEADS = 8;
+/** The most rows of a tile that share pages. */
+export const SHARED_ROWS = 8;
+/** With fewer rows of a tile, shared pages, or workgroups for them all, rows by themselves are as fast. */
+const LEAST_SHARED = { rows: 4, pages: SPLIT / PAGE_TOKENS, workgroups: 128 };
 /** The widest head: a workgroup keeps 8 of them in workgroup memory. */
 const MAX_WIDTH = 256;
 
@@ -96,9 +101,19 @@ const tokenTiles = kernelFamily((...key: PagedKey) =>
   defineKernel({
     name: "attention_paged_token_tiles",
     wgsl: parts({ "attention_paged_token_tiles.wgsl": tokenTilesWgsl }, key),
-    params: { ...PARAMS, first_row: "u32", part_rows: "u32", splits: "u32" },
-    inputs: INPUTS,
+    params: { ...PARAMS, first_row: "u32", part_rows: "u32", splits: "u32", is_shared: "u32" },
+    inputs: [...INPUTS, "shared_tokens"],
     outputs: ["parts", "o"],
+  })
+);
+
+const sharedTiles = kernelFamily((...key: PagedKey) =>
+  defineKernel({
+    name: "attention_paged_shared_tiles",
+    wgsl: parts({ "attention_paged_shared_tiles.wgsl": sharedTilesWgsl }, key),
+    params: { ...PARAMS, first_row: "u32", part_rows: "u32" },
+    inputs: [...INPUTS, "shared_tokens", "tiles"],
+    outputs: ["parts"],
   })
 );
 
@@ -116,8 +131,75 @@ const addSplits = kernelFamily((window: number) =>
   })
 );
 
+/** Adjacent rows whose slots have the same first pages, of which each is read once for a tile; see {@link planShared}. */
+export interface SharedRows {
+  /** `[T, 2] u32`: a tile's first row and number of rows, at most {@link SHARED_ROWS}. */
+  tiles: Tensor;
+  /** `[N] u32`: the tokens of these pages, the same number for all rows of a tile; 0 for a row without a tile. */
+  shared_tokens: Tensor;
+  /** The least and the greatest number of them among all rows with a slot. */
+  range: readonly [least: number, most: number];
+}
+
+/** What {@link SharedRows} is made of. */
+export interface SharedPlan extends Pick<SharedRows, "range"> {
+  tiles: [first: number, rows: number][];
+  shared_tokens: number[];
+}
+
+/**
+ * Plans which adjacent rows of a decode read their common first pages together. A row joins the tile before it if that
+ * saves reads.
+ *
+ * @param pages By row, the pages of its tokens; null for a row without a slot.
+ * @param shape heads, kv_heads; width of a head.
+ * @param least The fewest rows and common pages of a tile, and the fewest workgroups that are worth a dispatch.
+ * @returns Null where rows by themselves are as fast.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const shape = { heads: 2, kv_heads: 1, width: 64 }, least = { rows: 2, pages: 1, workgroups: 1 };
+ * const plan = planShared([[4, 5, 6], [4, 5, 7], [8]], shape, least)!;
+ * assert.deepEqual(plan, { tiles: [[0, 2]], shared_tokens: [64, 64, 0], range: [0, 64] });
+ * ```
+ */
+export function planShared(
+  pages: readonly (readonly number[] | null)[],
+  shape: Omit<PagedShape, "rows" | "slot_pages">,
+  least = LEAST_SHARED,
+): SharedPlan | null {
+  const tiles: SharedPlan["tiles"] = [], shared_tokens = pages.map(() => 0);
+  let workgroups = 0;
+  for (let first = 0, rows; first < pages.length; first += rows) {
+    let count = 0;
+    for (rows = 1; rows < SHARED_ROWS; rows++) {
+      const common = commonPages(pages[first] ?? [], pages[first + rows] ?? []);
+      if (common < least.pages || rows * common < (rows - 1) * count) break;
+      count = rows === 1 ? common : Math.min(count, common);
+    }
+    if (rows === 1 || rows < least.rows) continue;
+    tiles.push([first, rows]);
+    shared_tokens.fill(count * PAGE_TOKENS, first, first + rows);
+    workgroups += ceilDiv(count * PAGE_TOKENS, SPLIT);
+  }
+  const with_slot = shared_tokens.filter((_, row) => pages[row]);
+  const { chunks } = planTiles("shared", { ...shape, rows: 0 }, SHARED_ROWS);
+  if (tiles.length === 0 || workgroups * shape.kv_heads * chunks < least.workgroups) return null;
+  return { tiles, shared_tokens, range: [Math.min(...with_slot), Math.max(...with_slot)] };
+}
+
+/** The number of first pages that are the same. */
+function commonPages(a: readonly number[], b: readonly number[]): number {
+  const different = a.findIndex((page, i) => page !== b[i]);
+  return different === -1 ? a.length : different;
+}
+
 /** How rows are computed. Their bits do not depend on it. */
 export interface PagedOptions extends FormOptions {
+  /** On GPUs, in a decode: which rows share pages. */
+  sharing?: SharedRows | null;
   /** On GPUs, whether adjacent rows are of the same slots, as in a prefill, or each of its own. */
   batch?: "prefill" | "decode";
   /** A number of tokens that no row sees more of; absent: all that a slot's pages hold. */
@@ -192,7 +274,7 @@ export function attentionPaged(
 function recordTokens(
   recorder: Recorder,
   tensors: PagedAttentionTensors,
-  { rules, shape, tokens }: { rules: AttentionRules; shape: PagedShape; tokens?: number },
+  { rules, shape, tokens, sharing }: { rules: AttentionRules; shape: PagedShape } & PagedOptions,
 ): void {
   const { rows, heads, kv_heads, width, slot_pages } = shape, D4 = width / 4, group = heads / kv_heads;
   const visible = visibilityKey(rules), chunks = ceilDiv(group, MAX_HEADS), HEADS = ceilDiv(group, chunks);
@@ -202,14 +284,30 @@ function recordTokens(
     ...{ BLOCKS: TOKEN_THREADS / PAGE_TOKENS, SPLIT },
   };
   const kernel = tokenTiles(tensors.k_pages.dtype, JSON.stringify(constants), ...visible);
-  const splits = ceilDiv(Math.min(tokens ?? Infinity, slot_pages * PAGE_TOKENS), SPLIT);
-  const row_numbers = splits * heads * (width + 4);
+  const whole = ceilDiv(Math.min(tokens ?? Infinity, slot_pages * PAGE_TOKENS), SPLIT);
+  const [least, most_shared] = sharing?.range ?? [0, 0], own = whole - Math.floor(least / SPLIT);
+  // Shared tokens leave their sums in parts.
+  const splits = sharing ? Math.max(2, whole) : whole, row_numbers = splits * heads * (width + 4);
   const parts = splits === 1 ? recorder.empty : recorder.scratch;
+  const shared_tokens = sharing?.shared_tokens ?? tensors.positions;
   const most = splits === 1 ? rows : Math.min(rows, Math.max(1, Math.floor(SCRATCH_BYTES / 4 / row_numbers)));
   for (let first_row = 0; first_row < rows; first_row += most) {
-    const part_rows = Math.min(most, rows - first_row);
-    const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale, first_row, part_rows, splits };
-    recorder.dispatch(kernel, values, { ...tensors, parts }, [part_rows, kv_heads * chunks, splits]);
+    const part_rows = Math.min(most, rows - first_row), is_shared = sharing ? 1 : 0;
+    const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale, first_row, part_rows };
+    if (sharing) {
+      const plan = planTiles("shared", shape, SHARED_ROWS);
+      const kernel = sharedTiles(tensors.k_pages.dtype, JSON.stringify(plan.constants), ...visible);
+      recorder.dispatch(kernel, values, { ...tensors, ...sharing, parts }, [
+        sharing.tiles.shape[0]!,
+        kv_heads * plan.chunks,
+        ceilDiv(most_shared, SPLIT),
+      ]);
+    }
+    recorder.dispatch(kernel, { ...values, splits, is_shared }, { ...tensors, shared_tokens, parts }, [
+      part_rows,
+      kv_heads * chunks,
+      own,
+    ]);
     if (splits === 1) continue;
     const count = part_rows * heads * D4, at = { first_row, part_rows, heads, vectors: D4, count };
     const grid = wrappedGrid(ceilDiv(count, SPLITS_THREADS));

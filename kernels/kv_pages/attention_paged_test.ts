@@ -5,8 +5,8 @@ import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.
 import { attentionForward } from "../attention/attention.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "../attention/packed_rows.ts";
-import { attentionPaged } from "./attention_paged.ts";
-import { CASES, layPages, type PagedCase } from "./kv_pages_cases.ts";
+import { attentionPaged, planShared } from "./attention_paged.ts";
+import { CASES, layPages, type PagedCase, SHARING_CASES } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 
 type Options = FormOptions & { batch?: "prefill" | "decode" };
@@ -163,6 +163,69 @@ gpuTest("a row's bits on GPUs are the same in a prefill and in a decode", async 
       shape.name,
     );
   }
+});
+
+/** The rows with the same keys and values in pages of their own. */
+function withOwnPages(given: Inputs): Inputs {
+  const size = given.kv_heads * PAGE_TOKENS * given.width;
+  // The first page is that of unused entries.
+  const from = [0], page_table = given.page_table.map((page) => page === 0 ? 0 : from.push(page) - 1);
+  const copied = (pages: Float64Array) => {
+    const all = new Float64Array(from.length * size);
+    from.forEach((page, i) => all.set(pages.subarray(page * size, (page + 1) * size), i * size));
+    return all;
+  };
+  const k_pages = copied(given.k_pages), v_pages = copied(given.v_pages);
+  return { ...given, pages: from.length, page_table, k_pages, v_pages };
+}
+
+for (const shape of SHARING_CASES) {
+  gpuTest(`rows that share pages have the bits of rows that share nothing: ${shape.name}`, async (gpu) => {
+    const given = inputs(shape), { page_table, slot_pages, slots } = given;
+    const { o: own } = await runPaged(gpu, withOwnPages(given), { form: "tiles", batch: "decode" });
+    const pages = shape.rows.map(([slot, position]) =>
+      slot === null ? null : [...page_table.subarray(slot * slot_pages)].slice(0, position / PAGE_TOKENS + 1)
+    );
+    const plan = planShared(pages, shape, { rows: 2, pages: 1, workgroups: 1 })!;
+    assert.ok(plan.tiles.length >= 2);
+    const { heads: H, kv_heads: K, width: D, dtype, sequences } = shape, N = slots.length;
+    const { o } = await run(gpu, {
+      q: [given.q, [N, H, D]],
+      k_pages: [given.k_pages, [given.pages, K, PAGE_TOKENS, D], dtype],
+      v_pages: [given.v_pages, [given.pages, K, PAGE_TOKENS, D], dtype],
+      page_table: [page_table, [sequences.length, slot_pages], "u32"],
+      slots: [slots, [N], "u32"],
+      positions: [given.positions, [N], "u32"],
+      tiles: [plan.tiles.flat(), [plan.tiles.length, 2], "u32"],
+      shared_tokens: [plan.shared_tokens, [N], "u32"],
+      state: filled(NaN, N, H, 2),
+      o: filled(NaN, N, H, D),
+    }, (recorder, t) => {
+      const options = { form: "tiles", batch: "decode", sharing: { ...t, range: plan.range } } as const;
+      attentionPaged(recorder, t, given.rules, options);
+    });
+    assert.deepEqual(o, own);
+    assert.ok(o.some((x) => x !== 0));
+  });
+}
+
+Deno.test("a row joins a tile if that saves reads", () => {
+  const shape = { heads: 14, kv_heads: 2, width: 64 }, least = { rows: 2, pages: 1, workgroups: 1 };
+  const tilesOf = (pages: (number[] | null)[]) => planShared(pages, shape, least)?.tiles;
+  const pages = (...first: number[]) => (own: number) => [...first, own];
+  const a = pages(1, 2, 3), b = pages(1, 4, 5);
+  assert.deepEqual(tilesOf([a(10), a(11), a(12), b(13), b(14)]), [[0, 3], [3, 2]]);
+  // Four rows read one page instead of four, or two pairs of rows two pages each instead of four.
+  const c = pages(1, 2), d = pages(1, 3);
+  assert.deepEqual(tilesOf([c(10), c(11), d(12), d(13)]), [[0, 4]]);
+  assert.deepEqual(tilesOf(Array.from({ length: 19 }, (_, i) => a(20 + i))), [[0, 8], [8, 8], [16, 3]]);
+  assert.deepEqual(tilesOf([[1], null, [1], [2], [2]]), [[3, 2]]);
+  assert.equal(tilesOf([[1], [2], null, [3]]), undefined);
+  // 2 tiles of one split, 2 key/value heads with 2 workgroups each.
+  const groups = [a(10), a(11), b(12), b(13)];
+  const plan = (more: Partial<typeof least>) => planShared(groups, shape, { ...least, ...more });
+  assert.deepEqual(plan({ workgroups: 8 })!.shared_tokens, [96, 96, 96, 96]);
+  for (const more of [{ workgroups: 9 }, { pages: 4 }, { rows: 3 }]) assert.equal(plan(more), null);
 });
 
 for (

@@ -10,10 +10,12 @@ export interface PagedCase {
   kv_heads: number;
   width: number;
   dtype: "f32" | "f16";
-  /** For each slot's sequence: its length, and the number of first pages that it shares with slot 0. */
-  sequences: readonly { tokens: number; shared_pages: number }[];
+  /** For each slot's sequence: its length, and the number of first pages that it shares with an earlier slot, or slot 0. */
+  sequences: readonly { tokens: number; shared_pages: number; with?: number }[];
   /** Rows: a slot (null: inactive) and a position. */
   rows: readonly (readonly [slot: number | null, position: number])[];
+  /** As many as the longest sequence needs, or more. */
+  slot_pages?: number;
   window?: number;
   soft_cap?: number;
 }
@@ -126,6 +128,46 @@ export const CASES: readonly PagedCase[] = [
   },
 ];
 
+/** Two groups with prompts of their own, one of which ends inside a page and a split, and sequences that share nothing. */
+const TWO_GROUPS = [
+  ...own(20, 300),
+  { tokens: 301, shared_pages: 0 },
+  ...[577, 305, 320, 512, 513, 299, 288, 301, 640].map((tokens) => ({ tokens, shared_pages: 9, with: 2 })),
+  { tokens: 90, shared_pages: 0 },
+  ...[70, 64, 800].map((tokens) => ({ tokens, shared_pages: 2, with: 12 })),
+];
+
+/** Decodes of rows that share pages, for GPUs. */
+export const SHARING_CASES: readonly PagedCase[] = [
+  {
+    name: "two groups beside rows that share nothing, seven heads to one",
+    ...shape(14, 2, 16, "f32"),
+    sequences: TWO_GROUPS,
+    rows: lastTokens(TWO_GROUPS).map(([slot, at]) => slot === 2 || slot === 7 ? [null, at] : [slot, at]),
+  },
+  {
+    name: "two groups with a window and a cap",
+    ...shape(6, 2, 64, "f16"),
+    sequences: TWO_GROUPS,
+    rows: lastTokens(TWO_GROUPS),
+    ...{ window: 150, soft_cap: 0.5 },
+  },
+  {
+    name: "a group of few tokens, heads of 128",
+    ...shape(4, 1, 128, "f16"),
+    sequences: SMALL_GROUP,
+    rows: lastTokens(SMALL_GROUP),
+  },
+  {
+    // As many splits as do not fit into the scratch tensor at once.
+    name: "a group whose sums are computed in parts, heads of 256",
+    ...shape(16, 2, 256, "f32"),
+    sequences: SMALL_GROUP,
+    rows: lastTokens(SMALL_GROUP),
+    slot_pages: 2200,
+  },
+];
+
 /** Decodes of the tiny model: groups of eight on a prompt of 320 tokens, or as many independent sequences. */
 export function decodeCase(rows: number, shared: boolean): PagedCase {
   const sequences = Array.from({ length: rows }, (_, slot) => ({
@@ -149,17 +191,17 @@ export function prefillCase(rows: number): PagedCase {
 /**
  * A case's page table, slots and positions. Pages are assigned backwards, so that no page's position equals its number.
  */
-export function layPages({ sequences, rows }: PagedCase) {
-  const slot_pages = Math.max(...sequences.map(({ tokens }) => ceilDiv(tokens, PAGE_TOKENS))) + 1;
+export function layPages({ sequences, rows, slot_pages: least = 0 }: PagedCase) {
+  const slot_pages = Math.max(least, ...sequences.map(({ tokens }) => ceilDiv(tokens, PAGE_TOKENS) + 1));
   const counts = sequences.map(({ tokens, shared_pages }) => ceilDiv(tokens, PAGE_TOKENS) - shared_pages);
   const pages = counts.reduce((sum, n) => sum + n, 0) + (sequences[0]!.shared_pages) + 1;
   // Unused entries point at page 0, which is empty.
   const page_table = new Uint32Array(sequences.length * slot_pages);
   let next = pages - 1;
-  sequences.forEach(({ tokens, shared_pages }, slot) => {
+  sequences.forEach(({ tokens, shared_pages, with: other = 0 }, slot) => {
     for (let p = 0; p < ceilDiv(tokens, PAGE_TOKENS); p++) {
       const taken = slot > 0 && p < shared_pages;
-      page_table[slot * slot_pages + p] = taken ? page_table[p]! : next--;
+      page_table[slot * slot_pages + p] = taken ? page_table[other * slot_pages + p]! : next--;
     }
   });
   const slots = Uint32Array.from(rows, ([slot]) => slot ?? NO_SLOT);

@@ -4,6 +4,7 @@
  */
 
 import { kernelText } from "../../kernels/kernel.ts";
+import { SHARED_ROWS } from "../../kernels/kv_pages/attention_paged.ts";
 import { CHUNKS_BATCH } from "../../kernels/matmul/matmul.ts";
 import { TILE_DEPTH } from "../../kernels/matmul/matmul_text.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
@@ -217,8 +218,9 @@ function attentionSeconds(gpu: GpuModel, launch: Launch, { statistics, keys }: L
   const share = tile
     ? ATTENTION_SHARE * (tile.fmas + tile.around_fmas) / (tile.instructions + tile.around)
     : PLAIN_SHARE;
-  // One of the dispatches for the gradients of keys has out_rows of them.
-  const share_of_rows = (params.out_rows ?? rows!) / rows!;
+  // One of the dispatches for the gradients of keys has out_rows of them; tiles of rows that share pages may be partly empty.
+  const shared_rows = operands.tiles && operands.tiles.shape[0]! * SHARED_ROWS;
+  const share_of_rows = (params.out_rows ?? shared_rows ?? rows!) / rows!;
   const flops = 2 * rows! * keys * heads! * width! * (PAIR_PRODUCTS[kernel.name] ?? 2) * share_of_rows;
   const compute = flops / (share * fill * peakFlops(gpu));
   if (!operands.k_pages) return compute;

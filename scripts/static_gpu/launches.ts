@@ -103,10 +103,13 @@ export async function trainingLaunches(counted: CountedModel, tokens: number): P
   return launches;
 }
 
-/** The dispatches of a prefill step over so many rows, and those of a decode step over so many sequences. */
+/**
+ * The dispatches of a prefill step over so many rows, and those of a decode step over so many sequences, of which `members`
+ * at a time have the same prompt.
+ */
 export async function samplingLaunches(
   { model, allocator, adapter }: CountedModel,
-  { sequences, prompt }: { sequences: number; prompt: number },
+  { sequences, prompt, members = 1 }: { sequences: number; prompt: number; members?: number },
 ): Promise<{ prefill: Launch[]; decode: Launch[] }> {
   const slot_pages = ceilDiv(prompt + 1, PAGE_TOKENS), { vocabulary } = model.shape;
   const sampler = new Sampler(allocator, model, {
@@ -116,7 +119,8 @@ export async function samplingLaunches(
   sampler.reserve(adapter.layout.padded_rank);
   const batcher = new Batcher(sampler, { max_context: MAX_CONTEXT }, { sampled: () => {}, failed: () => {} });
   for (let i = 0; i < sequences; i++) {
-    const tokens = Array.from({ length: prompt }, (_, position) => (i + position) % vocabulary);
+    const first = Math.floor(i / members);
+    const tokens = Array.from({ length: prompt }, (_, position) => (first + position) % vocabulary);
     const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, i] as const, mask: null };
     const sequence = batcher.open({ id: i, adapter, parent: null, tokens });
     batcher.generate(sequence, { sequence: i, max_tokens: 1, stop_tokens: [], sampling });

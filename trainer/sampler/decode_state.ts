@@ -1,9 +1,11 @@
 /** The decoding state of rows on the device, uploaded once for one block or several that follow each other. */
 
+import { planShared, type SharedRows } from "../../kernels/kv_pages/attention_paged.ts";
 import { NO_SLOT } from "../../kernels/kv_pages/kv_pages.ts";
 import { MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
+import type { ModelShape } from "../model/model_shape.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** A generating sequence, and the row of the hidden state from which it samples its first token. */
@@ -29,6 +31,7 @@ const WORDS = [
   "top_k",
   "hidden",
   "hidden_from",
+  "shared_tokens",
 ] as const;
 const FLOATS = ["logprob", "temperature", "top_p", "cutoff"] as const;
 type Name = typeof WORDS[number] | typeof FLOATS[number];
@@ -39,6 +42,8 @@ export type DecodeViews = Record<Exclude<Name, "cutoff">, Tensor> & {
   stop_tokens: Tensor;
   mask: Tensor | null;
   cutoff: Tensor | null;
+  /** On GPUs, the rows that share pages: those of their prompts, which do not change while they decode. */
+  sharing: SharedRows | null;
 };
 
 export class DecodeState {
@@ -46,12 +51,17 @@ export class DecodeState {
   readonly #rng_key: Tensor;
   readonly #stop_tokens: Tensor;
   readonly #mask: Tensor;
+  readonly #tiles: Tensor;
   readonly #mask_words: number;
 
-  /** @param sizes batch: the most rows. */
-  constructor(readonly allocator: Allocator, sizes: { batch: number; vocabulary: number }) {
-    const { batch, vocabulary } = sizes;
-    this.#mask_words = ceilDiv(vocabulary, 32);
+  /** @param sizes batch: the most rows; shares: whether rows that share pages are found. */
+  constructor(
+    readonly allocator: Allocator,
+    readonly shape: ModelShape,
+    readonly sizes: { batch: number; shares: boolean },
+  ) {
+    const { batch } = sizes;
+    this.#mask_words = ceilDiv(shape.vocabulary, 32);
     this.#arrays = Object.fromEntries([
       ...WORDS.map((name) => [name, allocator.create("sampler", [batch], "u32")]),
       ...FLOATS.map((name) => [name, allocator.create("sampler", [batch])]),
@@ -59,6 +69,7 @@ export class DecodeState {
     this.#rng_key = allocator.create("sampler", [batch, 2], "u32");
     this.#stop_tokens = allocator.create("sampler", [batch, MAX_STOP_TOKENS], "u32");
     this.#mask = allocator.create("sampler", [batch, this.#mask_words], "u32");
+    this.#tiles = allocator.create("sampler", [batch, 2], "u32");
   }
 
   /** Uploads the rows, padded to `rows` with rows without a sequence, and returns the arrays at this length. */
@@ -92,7 +103,20 @@ export class DecodeState {
       const all = new Uint32Array(this.#mask_words).fill(NONE);
       this.#block(this.#mask, generations.map(({ mask }) => mask?.bits() ?? all), { rows, fill: NONE });
     }
-    return this.#views(rows, { has_mask, has_cutoff: samplings.some((s) => s.top_k > 0 || s.top_p < 1) });
+    const has_cutoff = samplings.some((s) => s.top_k > 0 || s.top_p < 1);
+    return this.#views(rows, { has_mask, has_cutoff, sharing: this.#uploadSharing(sequences, rows) });
+  }
+
+  #uploadSharing(sequences: readonly Sequence[], rows: number): SharedRows | null {
+    const { heads, kv_heads, head_width: width } = this.shape;
+    const pages = Array.from({ length: rows }, (_, i) => sequences[i]?.pages ?? null);
+    const plan = this.sizes.shares ? planShared(pages, { heads, kv_heads, width }) : null;
+    if (!plan) return null;
+    const tiles = view(this.#tiles, [plan.tiles.length, 2]);
+    const shared_tokens = view(this.#arrays.shared_tokens, [rows]);
+    this.allocator.write(tiles, Uint32Array.from(plan.tiles.flat()));
+    this.allocator.write(shared_tokens, Uint32Array.from(plan.shared_tokens));
+    return { tiles, shared_tokens, range: plan.range };
   }
 
   /** Takes a row's sequence away: it samples nothing more and leaves no state. */
@@ -114,7 +138,10 @@ export class DecodeState {
     this.allocator.write(tensor, values);
   }
 
-  #views(rows: number, { has_mask, has_cutoff }: { has_mask: boolean; has_cutoff: boolean }): DecodeViews {
+  #views(
+    rows: number,
+    { has_mask, has_cutoff, sharing }: { has_mask: boolean; has_cutoff: boolean; sharing: SharedRows | null },
+  ): DecodeViews {
     const { cutoff, ...arrays } = Object.fromEntries(
       Object.entries(this.#arrays).map(([name, tensor]) => [name, view(tensor, [rows])]),
     ) as Record<Name, Tensor>;
@@ -124,6 +151,7 @@ export class DecodeState {
       stop_tokens: view(this.#stop_tokens, [rows, MAX_STOP_TOKENS]),
       mask: has_mask ? view(this.#mask, [rows, this.#mask_words]) : null,
       cutoff: has_cutoff ? cutoff : null,
+      sharing,
     };
   }
 }

@@ -10,6 +10,7 @@ import { advance, NONE } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
 import { ceilDiv, roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
+import { deviceForm } from "../../kernels/variant.ts";
 import { Activations } from "../model/activations.ts";
 import { type DeviceAdapter, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
 import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
@@ -105,7 +106,8 @@ export class Sampler {
     this.#cache = new KvCache(allocator, model, options);
     this.#page_table = create([slots, slot_pages], "u32");
     this.#hidden = create([2 * slots, shape.width]);
-    this.#state = new DecodeState(allocator, { batch, vocabulary: shape.vocabulary });
+    const shares = deviceForm(model.recorder.gpu) === "tiles";
+    this.#state = new DecodeState(allocator, shape, { batch, shares });
     this.#out = create([2, block_steps, batch], "u32");
     const word = () => create([rows], "u32");
     this.#given = { ids: word(), positions: word(), slots: word(), last_rows: word(), hidden: word() };
@@ -192,7 +194,7 @@ export class Sampler {
     const { recorder, shape } = this.model;
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
-    const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff } = state;
+    const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff, sharing } = state;
     let last = first;
     for (let step = 0; step < steps; step++) {
       normalizeOutput(this.model, { hidden: last, normed, rstd: cut(this.#rstd) });
@@ -201,7 +203,7 @@ export class Sampler {
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
       const given = { ...state, rows, ids: state.token, positions: state.token_position };
-      last = this.#forward(adapter, given, { batch: "decode", tokens });
+      last = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
       // The device works on a step while the next one is recorded.
       if (step < steps - 1) recorder.submit();
     }

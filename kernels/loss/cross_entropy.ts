@@ -15,7 +15,7 @@ import partialsWgsl from "./vocabulary_partials.wgsl" with { type: "text" };
 
 const THREADS = 64;
 /** The most slices of a row: enough threads for a GPU when rows are few, with at least this many items each. */
-const MAX_SLICES = 256;
+export const MAX_SLICES = 256;
 const MIN_SLICE_ITEMS = 32;
 
 const partialsKernel = kernelFamily((size: ItemSize) =>

@@ -2,13 +2,14 @@
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel, type WgslPart } from "../kernel.ts";
-import { vocabularyPartials, vocabularySlices } from "../loss/cross_entropy.ts";
+import { MAX_SLICES, vocabularyPartials, vocabularySlices } from "../loss/cross_entropy.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectShape } from "../shape.ts";
 import gumbelWgsl from "../shared/gumbel.wgsl" with { type: "text" };
 import pcg4dWgsl from "../shared/pcg4d.wgsl" with { type: "text" };
 import type { Tensor } from "../tensor.ts";
 import {
+  constantsPart,
   deviceForm,
   itemPart,
   type ItemSize,
@@ -46,13 +47,22 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
   })
 );
 
-const sampleKernel = defineKernel({
-  name: "sample_token",
-  wgsl: sampleWgsl,
-  params: { rows: "u32", vocabulary: "u32", slices: "u32" },
-  inputs: ["partials", "logits", "temperature"],
-  outputs: ["token", "logprob"],
-});
+const sampleKernel = kernelFamily((form: KernelForm) =>
+  defineKernel({
+    name: "sample_token",
+    wgsl: [
+      constantsPart(
+        form === "tiles"
+          ? { threads: MAX_SLICES, rows_staged: true }
+          : { threads: THREADS, rows_staged: false },
+      ),
+      { file: "sample_token.wgsl", text: sampleWgsl },
+    ],
+    params: { rows: "u32", vocabulary: "u32", slices: "u32" },
+    inputs: ["partials", "logits", "temperature"],
+    outputs: ["token", "logprob"],
+  })
+);
 
 const cutoffKernel = kernelFamily((form: KernelForm, size: ItemSize) =>
   defineKernel({
@@ -106,7 +116,11 @@ export interface SampleTensors {
  * @throws {ShapeError} When the shapes do not match.
  * @source Maddison, Tarlow, Minka, "A* Sampling" (2014), §2.
  */
-export function sampleToken(recorder: Recorder, tensors: SampleTensors): void {
+export function sampleToken(
+  recorder: Recorder,
+  tensors: SampleTensors,
+  form: KernelForm = deviceForm(recorder.gpu),
+): void {
   const { logits, partials, token, logprob, temperature } = tensors;
   const { rows, vocabulary, mask_words } = expectRows(tensors);
   expectShape(tensors.rng_key, "rng_key", [rows, 2]);
@@ -124,7 +138,8 @@ export function sampleToken(recorder: Recorder, tensors: SampleTensors): void {
     wrappedGrid(ceilDiv(rows * slices, THREADS)),
   );
   const operands = { partials, logits, temperature, token, logprob };
-  recorder.dispatch(sampleKernel, { rows, vocabulary, slices }, operands, [ceilDiv(rows, THREADS)]);
+  const groups = form === "tiles" ? rows : ceilDiv(rows, THREADS);
+  recorder.dispatch(sampleKernel(form), { rows, vocabulary, slices }, operands, [groups]);
 }
 
 /** The tensors of {@link topCutoff}. */

@@ -1,4 +1,5 @@
-// Samples a token, second of two steps: a thread owns a row and combines its slices in order.
+// Samples a token, second of two steps: a thread owns a row and combines its slices in order. On GPUs the threads of a
+// workgroup load the slices of one row together, so that this thread does not wait for memory at each of them.
 //
 //   token = the id of the largest score, the lowest among equals
 //   logprob = z'[token] − log Σ exp(z'): under the sampled distribution, or under temperature 1 if T is 0
@@ -10,7 +11,7 @@
 //   token        [B] u32         out, overwritten
 //   logprob      [B] f32         out, overwritten
 //
-// Dispatch: ceil(B / 64) workgroups.
+// Dispatch: B workgroups if rows_staged, else ceil(B / threads). `threads` and `rows_staged` are linked.
 
 struct Params { rows: u32, vocabulary: u32, slices: u32 }
 
@@ -23,13 +24,25 @@ struct Params { rows: u32, vocabulary: u32, slices: u32 }
 
 const farthest = -100.0;
 
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  let row = id.x;
+var<workgroup> staged: array<vec4<f32>, threads>;
+
+fn slice_of(row: u32, s: u32) -> vec4<f32> {
+  if rows_staged { return staged[s]; }
+  return partials[row * params.slices + s];
+}
+
+@compute @workgroup_size(threads)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  let row = select(group.x * threads + thread, group.x, rows_staged);
+  if rows_staged {
+    if thread < params.slices { staged[thread] = partials[row * params.slices + thread]; }
+    workgroupBarrier();
+    if thread > 0u { return; }
+  }
   if row >= params.rows { return; }
-  var joined = partials[row * params.slices];
+  var joined = slice_of(row, 0u);
   for (var s = 1u; s < params.slices; s++) {
-    let slice = partials[row * params.slices + s];
+    let slice = slice_of(row, s);
     let top = max(joined.x, slice.x);
     let sum = joined.y * exp(max(joined.x - top, farthest)) + slice.y * exp(max(slice.x - top, farthest));
     let better = slice.z > joined.z || (slice.z == joined.z && slice.w < joined.w);

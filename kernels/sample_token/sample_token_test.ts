@@ -5,6 +5,7 @@ import { ceilDiv, ShapeError } from "../shape.ts";
 import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { gumbelReference, type SampleRow, sampleRowReference } from "./sample_token_reference.ts";
 import { samplePartials, sampleToken } from "./sample_token.ts";
+import type { KernelForm } from "../variant.ts";
 
 /** The bits of a mask's row. */
 function maskWords(allowed: ArrayLike<number>): Uint32Array {
@@ -14,7 +15,7 @@ function maskWords(allowed: ArrayLike<number>): Uint32Array {
 }
 
 /** Samples a token for each row; all rows have the same vocabulary, and either all or none have a mask and a cutoff. */
-async function sampleRows(gpu: Gpu, rows: readonly SampleRow[]) {
+async function sampleRows(gpu: Gpu, rows: readonly SampleRow[], form: KernelForm = "lanes") {
   const count = rows.length, vocabulary = rows[0]!.logits.length;
   const logits = new Float32Array(count * vocabulary);
   rows.forEach((row, b) => logits.set(row.logits, b * vocabulary));
@@ -31,7 +32,7 @@ async function sampleRows(gpu: Gpu, rows: readonly SampleRow[]) {
     logprob: filled(NaN, count),
   }, (recorder, t) => {
     const mask = masks.length ? t.mask : null, cutoff = rows[0]!.cutoff === undefined ? null : t.cutoff;
-    sampleToken(recorder, { ...t, mask, cutoff });
+    sampleToken(recorder, { ...t, mask, cutoff }, form);
   });
   return { token, logprob };
 }
@@ -100,6 +101,11 @@ const CASES: readonly [string, () => SampleRow[]][] = [
 
 for (const [name, rows] of CASES) {
   gpuTest(`sampleToken agrees with its f64 reference: ${name}`, (gpu) => expectReference(gpu, rows()));
+
+  gpuTest(`sampleToken takes the same steps on GPUs: ${name}`, async (gpu) => {
+    const given = rows();
+    assert.deepEqual(await sampleRows(gpu, given, "tiles"), await sampleRows(gpu, given, "lanes"));
+  });
 }
 
 gpuTest("temperature 0 takes the lowest id among equals", async (gpu) => {

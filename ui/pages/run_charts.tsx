@@ -104,7 +104,7 @@ const PARTS: readonly Parts[] = [
     metrics: [["time/rollout_seconds", "rollouts", 1], ["time/train_seconds", "training", 2]],
   },
   {
-    title: "Seconds, summed over attempts",
+    title: "Seconds of all attempts",
     metrics: [
       ["time/generate_seconds", "model", 1],
       ["time/tools_seconds", "tools", 2],

@@ -329,7 +329,8 @@ export class Drawing {
       width: this.#box.clientWidth || 400,
       height: HEIGHT,
       scales: {
-        x: { time: false, range: (_, low, high) => this.#edges(low, high) },
+        // A single place comes as a range that uPlot has made of it.
+        x: { time: false, range: ({ data: [x] }, low, high) => this.#edges(x[0] ?? low, x.at(-1) ?? high) },
         y: is_log ? { distr: 3 } : { range: (_, low, high) => this.#values(low, high) },
       },
       axes: [places, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],

@@ -67,21 +67,25 @@ function DatasetsPages() {
 
 function NotFound() {
   return (
-    <div class="empty">
-      <h1>There is no such page</h1>
+    <>
+      <header class="page-head">
+        <h1>There is no such page</h1>
+      </header>
       <a href={hrefOf([FIRST_PAGE])}>All runs</a>
-    </div>
+    </>
   );
 }
 
 /** What stands in the place of a page that only a server of runs has. */
 function NotInViewMode() {
   return (
-    <div class="empty">
-      <h1>View mode does not have this page</h1>
+    <>
+      <header class="page-head">
+        <h1>View mode does not have this page</h1>
+      </header>
       <p>It shows one run from the files that the run exported.</p>
       <a href={hrefOf([FIRST_PAGE])}>The run</a>
-    </div>
+    </>
   );
 }
 

@@ -254,9 +254,21 @@ browserTest("a narrow window has every page and the progress of each run in sigh
     const { x, width } = (await each.boundingBox())!;
     assert.ok(x >= 0 && x + width <= NARROW.width, await each.innerHTML());
   }
-  assert.ok(await page.evaluate<number>("document.documentElement.scrollWidth") <= NARROW.width);
   assert.deepEqual(await brokenRules(page), []);
 }, { viewport: NARROW });
+
+for (const viewport of [NARROW, { width: 820, height: 1180 }]) {
+  browserTest(`no page is wider than a window of ${viewport.width} pixels`, async (page) => {
+    const { world, subjects } = await made.get(), wide: string[] = [];
+    await logIn(page, world);
+    for (const shown of PAGES) {
+      await openPage(page, shown, { url: world.url, subjects });
+      const width = await page.evaluate<number>("document.documentElement.scrollWidth");
+      if (width > viewport.width) wide.push(`${shown.name}: ${width}`);
+    }
+    assert.deepEqual(wide, []);
+  }, { viewport });
+}
 
 browserTest("a start that is refused leads to the first field that is wrong", async (page) => {
   const { world } = await made.get();

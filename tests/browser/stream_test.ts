@@ -186,3 +186,45 @@ browserTest("a page whose server dies and comes back has every event once", asyn
   );
   assert.equal(await valuesOf(page, "loss/sft", { least: samples.length }), samples.length);
 });
+
+/** A proxy that has a server under a path prefix, and nothing else. It passes answers on as they come. */
+function underPrefix(prefix: string, { url }: World): Disposable & { site: string } {
+  const abort = new AbortController(), { signal } = abort;
+  const { addr } = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, signal, onListen: () => {} },
+    async (request) => {
+      const { pathname, search, origin } = new URL(request.url), headers = new Headers(request.headers);
+      if (!pathname.startsWith(`${prefix}/`)) return new Response(null, { status: 404 });
+      headers.delete("host");
+      if (headers.get("origin") === origin) headers.set("origin", url);
+      const { method, body, signal } = request;
+      return await fetch(`${url}${pathname.slice(prefix.length)}${search}`, { method, headers, body, signal })
+        .catch(() => new Response(null, { status: 502 }));
+    },
+  );
+  // A stream of events ends when its connection is closed.
+  return { site: `http://127.0.0.1:${addr.port}`, [Symbol.dispose]: () => abort.abort() };
+}
+
+browserTest("behind a proxy with a path prefix a run is followed, paused and downloaded", async (page) => {
+  await using world = await World.start();
+  const prefix = "/team/svc", run = await startSft(world, 100_000), outside: string[] = [];
+  using proxy = underPrefix(prefix, world);
+  const home = `${proxy.site}${prefix}/`;
+  page.on("request", (request) => {
+    if (!request.url().startsWith(home) && !request.url().startsWith("data:")) outside.push(request.url());
+  });
+  await page.goto(`${home}#/runs/${run.id}`);
+  await logIn(page, TOKEN);
+  const values = await valuesOf(page, "loss/sft", { least: 1 });
+  await chartWith(page, "loss/sft", { values: values + 1 }).waitFor();
+  await page.getByRole("button", { name: "Pause" }).click();
+  await inState(page, "paused");
+  await page.getByRole("link", { name: "Checkpoints and files" }).click();
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: /config\.toml$/ }).click(),
+  ]);
+  assert.match(await Deno.readTextFile(await download.path()), /^algorithm = "sft"$/m);
+  assert.deepEqual(outside, []);
+});

@@ -126,9 +126,9 @@ function Options({ options, onChange, has_tools, onTools }: {
 function Ask({ chat, tools }: { chat: SideChat; tools: ChatOptions["tools"] | null }) {
   const [prompt, setPrompt] = useState(""), [options, setOptions] = useState(DEFAULTS);
   const [has_tools, setTools] = useState(true), offers_tools = [...tools?.values() ?? []].some(isAny);
-  const is_busy = tools === null || chat.columns.some(({ state }) => state.value !== "idle");
+  const is_busy = chat.columns.some(({ state }) => state.value !== "idle");
   const has_begun = chat.columns.some(({ turns }) => turns.value.length > 0);
-  const can_send = !is_busy && prompt.trim() !== "";
+  const can_send = tools !== null && !is_busy && prompt.trim() !== "";
   const send = () => {
     if (!can_send) return;
     chat.send(prompt, { ...options, ...(has_tools && tools && { tools }) });

@@ -73,15 +73,15 @@ function RunRow({ run, at, compared, scale }: {
           )
           : <span class="quiet">none</span>}
       </td>
-      <td class="number">
+      <td class="number" data-label="value">
         {evaluation ? numberText(evaluation.value) : "–"}
       </td>
-      <td class="number">
+      <td class="number" data-label={at === 0 ? undefined : "difference"}>
         {difference ? intervalText(difference) : at === 0 ? <span class="quiet">baseline</span> : "–"}
       </td>
       <td>{difference && <IntervalPlot interval={difference} scale={scale} />}</td>
-      <td class="number">{mcnemar ? `${mcnemar.gained} / ${mcnemar.lost}` : "–"}</td>
-      <td class="number">{mcnemar ? numberText(mcnemar.p_value) : "–"}</td>
+      <td class="number" data-label="won / lost">{mcnemar ? `${mcnemar.gained} / ${mcnemar.lost}` : "–"}</td>
+      <td class="number" data-label="p">{mcnemar ? numberText(mcnemar.p_value) : "–"}</td>
     </tr>
   );
 }
@@ -205,7 +205,7 @@ export function CompareEvaluations({ runs, compared }: ComparedProps) {
                 <p>{compared.methods.difference}</p>
                 <p>{compared.methods.outcomes} {compared.methods.mcnemar}</p>
               </details>
-              <ListTable columns={RUN_COLUMNS} kind="evaluations">
+              <ListTable columns={RUN_COLUMNS} kind="evaluations cards">
                 {runs.map((run, at) => (
                   <RunRow key={run.id} run={run} at={at} compared={compared} scale={scale} />
                 ))}

@@ -149,10 +149,14 @@ export function DatasetPage() {
           <>
             <header class="page-head">
               <h1>{dataset.name}</h1>
-              {dataset.kind !== null && (
-                <a class="button primary" href={hrefOf(["new"], { data: id })}>New run with this dataset</a>
-              )}
-              <Delete dataset={dataset} />
+              <div class="actions">
+                {dataset.kind !== null && (
+                  <a class="button primary" href={hrefOf(["new"], { data: id })}>
+                    New run with this dataset
+                  </a>
+                )}
+                <Delete dataset={dataset} />
+              </div>
             </header>
             {query.get("known") === "yes" && (
               <p class="notice" role="status">

@@ -104,7 +104,7 @@ const PARTS: readonly Parts[] = [
     metrics: [["time/rollout_seconds", "rollouts", 1], ["time/train_seconds", "training", 2]],
   },
   {
-    title: "Seconds, summed over attempts",
+    title: "Seconds of all attempts",
     metrics: [
       ["time/generate_seconds", "model", 1],
       ["time/tools_seconds", "tools", 2],
@@ -223,13 +223,13 @@ function Glance({ live, run: { algorithm, state }, options }: {
   const all = useZoomed(live, options.across.updatesIn(options.zoom), [main, ...PART_METRICS]);
   const is_awaited = was_live || !live.has_metrics.value || all.size === 0;
   order.current = arrived(order.current, glanceTitles(algorithm, { all, is_awaited }));
+  const note = all.has(main) ? {} : { note: noValuesNote(live, state) };
   return (
     <div class="charts glance">
       {order.current.map((title) => {
         const parts = PARTS.find((parts) => parts.title === title);
         if (!parts) {
-          const has_values = all.has(main), lines = has_values ? [lineOf(main, all)] : [];
-          const note = has_values ? {} : { note: noValuesNote(live, state) };
+          const lines = all.has(main) ? [lineOf(main, all)] : [];
           return <RunChart key={title} {...{ live, title, lines, options }} {...note} />;
         }
         return (
@@ -241,6 +241,7 @@ function Glance({ live, run: { algorithm, state }, options }: {
             options={{ ...options, smoothing: 0, is_log: false }}
             legend_entries={Math.min(LEGEND_ENTRIES, parts.metrics.length)}
             is_stacked
+            {...note}
           />
         );
       })}

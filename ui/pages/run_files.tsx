@@ -36,8 +36,10 @@ function CheckpointRow({ run: { state, algorithm }, checkpoint, chosen, onChoose
       <th scope="row">
         {name} {best && <span class="tag">best</span>}
       </th>
-      <td class="number">{update}</td>
-      <td class="number">{numberText(metrics[MAIN_METRIC[algorithm]])}</td>
+      <td class="number" data-label="update">{update}</td>
+      <td class="number" data-label={MAIN_METRIC[algorithm]}>
+        {numberText(metrics[MAIN_METRIC[algorithm]])}
+      </td>
       <td class="number">{bytesText(size_bytes)}</td>
       <td>
         <time dateTime={created_at}>{timeText(created_at)}</time>
@@ -74,7 +76,7 @@ function Checkpoints({ run, checkpoints }: { run: Run; checkpoints: readonly Che
   return (
     <>
       <div class="table-scroll">
-        <table class="list" aria-label="checkpoints">
+        <table class="list cards" aria-label="checkpoints">
           <thead>
             <tr>
               <th scope="col">Name</th>
@@ -120,7 +122,7 @@ function Evaluations({ evaluations }: { evaluations: readonly Evaluation[] }) {
         <thead>
           <tr>
             <th scope="col" class="number">After update</th>
-            <th scope="col">Held-out score, with its 95 % interval</th>
+            <th scope="col">Held-out score, 95 % interval</th>
             <th scope="col" class="number">Reward</th>
             <th scope="col" class="number">Examples</th>
             <th scope="col">Time</th>

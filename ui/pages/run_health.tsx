@@ -20,7 +20,9 @@ export function HealthPanel({ health, is_open: is_open_first }: {
   const rest = rules.length === 0
     ? "nothing to judge yet"
     : broken.length === 0
-    ? `all ${held} rules hold`
+    ? held === 1 ? "the one rule holds" : `all ${held} rules hold`
+    : held === 1
+    ? "one other rule holds"
     : `${held} other rules hold`;
   const worst = broken.some(({ level }) => level === "critical") ? "critical" : "warning";
   return (

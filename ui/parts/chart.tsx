@@ -16,14 +16,10 @@ export interface ChartProps extends Drawn {
   legend_entries?: number;
 }
 
-/** What the style sheet and the drawing make of a chart, in pixels. */
-const DRAWN_HEIGHT = 200, LEGEND_ROW = 22, LEGEND_SPACE = 12;
-
-/** The room for a drawing with its legend, so that nothing moves when it comes: two entries stand in a row. */
-function heightOf({ lines, smoothing, is_stacked = false }: Drawn, least_entries: number): number {
+/** The entries of a legend, for which the style sheet keeps room, so that nothing moves when the drawing comes. */
+function entriesOf({ lines, smoothing, is_stacked = false }: Drawn, least: number): number {
   const entries = lines.map(({ band }) => is_stacked ? 1 : 1 + (band ? 2 : 0) + (smoothing > 0 ? 1 : 0));
-  const all = 1 + Math.max(least_entries, entries.reduce((sum, n) => sum + n, 0));
-  return DRAWN_HEIGHT + LEGEND_SPACE + LEGEND_ROW * Math.ceil(all / 2);
+  return 1 + Math.max(least, entries.reduce((sum, n) => sum + n, 0));
 }
 
 /** How far from the window a chart is drawn already. */
@@ -106,7 +102,7 @@ export function Chart(props: ChartProps) {
         tabIndex={0}
         onKeyDown={move}
         onBlur={() => drawing.current?.leave()}
-        style={{ minHeight: `${heightOf(drawn, legend_entries)}px` }}
+        style={{ "--entries": entriesOf(drawn, legend_entries) }}
       />
       <p class="unseen" role="status">{said}</p>
     </figure>

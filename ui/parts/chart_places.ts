@@ -46,6 +46,21 @@ export function barRoom(places: readonly number[]): number {
   return gaps.length === 0 ? 0.5 : gaps.reduce((least, gap) => Math.min(least, gap)) / 2;
 }
 
+/**
+ * The part of an x axis that is shown of places in rising order: all of them, or from one number to another. A bar is as
+ * wide as its place, and a single place has some room.
+ *
+ * @param bar_room The room of a bar on each side; null: there are no bars.
+ */
+export function edgesOf(
+  places: ArrayLike<number>,
+  { from, to, bar_room }: { from?: number | null; to?: number | null; bar_room: number | null },
+): [number, number] {
+  const first = from ?? places[0] ?? 0, last = Math.max(to ?? places[places.length - 1] ?? first, first);
+  const room = bar_room ?? (first === last ? 0.5 : 0);
+  return [first - room, last + room];
+}
+
 /** What an axis shows of values that are all the same: a share, and 0, between 0 and 1. Null for others. */
 export function flatRange(low: number, high: number, is_share: boolean): [number, number] | null {
   return low === high && (low === 0 || is_share && low > 0 && low <= 1) ? [0, 1] : null;

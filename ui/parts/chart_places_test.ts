@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { barRoom, countUnshown, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
+import { barRoom, countUnshown, edgesOf, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
 
 Deno.test("keys lead through the places that are shown, and not beyond", () => {
   const shown = { first: 5, last: 30 };
@@ -36,4 +36,13 @@ Deno.test("values without a logarithm are counted", () => {
 
 Deno.test("a bar has half the least distance of its places on each side", () => {
   assert.deepEqual([[1, 2, 3], [0, 10, 14], [7], []].map(barRoom), [0.5, 2, 0.5, 0.5]);
+});
+
+Deno.test("an axis reaches over its places or the chosen part, and has room for a bar or a single place", () => {
+  assert.deepEqual([[0], [3, 4, 9], []].map((places) => edgesOf(places, { bar_room: null })), [
+    ...[[-0.5, 0.5], [3, 9], [-0.5, 0.5]],
+  ]);
+  assert.deepEqual(edgesOf([3, 4, 9], { from: 4, bar_room: null }), [4, 9]);
+  assert.deepEqual(edgesOf([3, 4, 9], { from: 20, to: 4, bar_room: null }), [19.5, 20.5]);
+  assert.deepEqual(edgesOf([3, 4, 9], { from: null, to: null, bar_room: 0.5 }), [2.5, 9.5]);
 });

@@ -1,7 +1,7 @@
 /** Draws lines and stacked bars with uPlot. In a chunk of its own. */
 
 import uPlot from "uplot";
-import { barRoom, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
+import { barRoom, edgesOf, flatRange, placeAfter, WHOLE_DISTANCES } from "./chart_places.ts";
 import { numberText } from "./format.ts";
 import { positive, smoothed, stacked } from "./smooth.ts";
 
@@ -223,13 +223,10 @@ export class Drawing {
     this.#plot.setData(data);
   }
 
-  /** The part of the x axis that is shown. */
-  #edges(low: number, high: number): [number, number] {
-    const { zoom = { from: null, to: null }, is_stacked = false } = this.#drawn!;
-    const from = zoom.from ?? low, to = Math.max(zoom.to ?? high, from);
-    // A bar is as wide as its place, and a single place has some room.
-    const room = is_stacked ? this.#bar_room : from === to ? 0.5 : 0;
-    return [from - room, to + room];
+  /** The part of the x axis that is shown. Of a single place uPlot gives a range that it has made itself. */
+  #edges(places: ArrayLike<number>): [number, number] {
+    const { zoom, is_stacked = false } = this.#drawn!;
+    return edgesOf(places, { ...zoom, bar_room: is_stacked ? this.#bar_room : null });
   }
 
   #choose(plot: uPlot): void {
@@ -329,7 +326,7 @@ export class Drawing {
       width: this.#box.clientWidth || 400,
       height: HEIGHT,
       scales: {
-        x: { time: false, range: (_, low, high) => this.#edges(low, high) },
+        x: { time: false, range: ({ data: [x] }) => this.#edges(x) },
         y: is_log ? { distr: 3 } : { range: (_, low, high) => this.#values(low, high) },
       },
       axes: [places, { ...axis, size: 56, values: (_, splits) => splits.map(numberText) }],

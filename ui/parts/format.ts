@@ -67,6 +67,6 @@ export function secondText(time: string, now: Date = new Date()): string {
 export function timeText(time: string, now: Date = new Date()): string {
   const date = new Date(time), is_today = date.toDateString() === now.toDateString();
   return is_today
-    ? date.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" })
+    ? date.toLocaleTimeString(undefined, { timeStyle: "short" })
     : date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }

@@ -34,8 +34,8 @@ type RolloutMetrics = Record<string, number>;
  *
  * Over the surviving members: `reward/survivors_mean` (of the rewards by which they are compared), `advantage/std`,
  * `agent/tokens_correct_mean` and `agent/tokens_wrong_mean` (own tokens of those that passed, and of the others).
- * Over all groups: `group/degenerate_fraction`, `group/dropped_fraction`, `group/all_pass_fraction` and
- * `group/all_fail_fraction` (of the survivors). Over the groups that have it: `<grader>/<measure>`, the sum or the mean
+ * Over all groups: `group/degenerate_fraction` and `group/dropped_fraction`. Over those that no judge graded:
+ * `group/all_pass_fraction` and `group/all_fail_fraction` (of the survivors). Over the groups that have it: `<grader>/<measure>`, the sum or the mean
  * of what graders measured. Over everything: `time/rollout_seconds`, `tokens/generated_per_second`.
  *
  * @param rollout_seconds From the first rollout's start to the last one's end.
@@ -109,16 +109,20 @@ function malformedShare({ turns, malformed_calls }: Trajectory): number | null {
 }
 
 function groupMetrics(groups: readonly Group[]): NullableMetrics {
-  const share = (test: (group: Group) => boolean) => mean(groups.map((group) => test(group) ? 1 : 0));
-  const unanimous = (pass: boolean) => (group: Group) => {
-    const members = survivors(group);
-    return members.length > 0 && members.every((member) => passed(member) === pass);
-  };
+  const share = (test: (group: Group) => boolean, of = groups) =>
+    mean(of.map((group) => test(group) ? 1 : 0));
+  // A judge compares the attempts of a group: its scores above 0 do not say that they passed.
+  const others = groups.filter(({ graded_by }) => graded_by !== "judge");
+  const unanimous = (pass: boolean) =>
+    share((group) => {
+      const members = survivors(group);
+      return members.length > 0 && members.every((member) => passed(member) === pass);
+    }, others);
   return {
     "group/degenerate_fraction": share(({ status }) => status === "degenerate"),
     "group/dropped_fraction": share(({ status }) => status === "too_small" || status === "ungraded"),
-    "group/all_pass_fraction": share(unanimous(true)),
-    "group/all_fail_fraction": share(unanimous(false)),
+    "group/all_pass_fraction": unanimous(true),
+    "group/all_fail_fraction": unanimous(false),
   };
 }
 

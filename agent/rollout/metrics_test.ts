@@ -1,4 +1,5 @@
 import { deepEqual, equal, ok, throws } from "node:assert/strict";
+import type { Group } from "../trajectory/group.ts";
 import type { CallRecord, Trajectory } from "../trajectory/trajectory.ts";
 import { finishGroups } from "./finish_groups.ts";
 import { rolloutMetrics } from "./metrics.ts";
@@ -156,6 +157,17 @@ Deno.test("truncated attempts count with what they earned, also under min_reward
     equal(metrics["reward/survivors_mean"], 1);
     equal(metrics["group/all_pass_fraction"], truncation === "drop" ? 1 : 0);
   }
+});
+
+Deno.test("groups that a judge scores have neither all passed nor all failed", () => {
+  const judged = rewardedGroup([0.2, 0.6]), others = [rewardedGroup([1, 1]), rewardedGroup([0, 0])];
+  judged.graded_by = "judge";
+  const fractions = (groups: Group[]) => {
+    const metrics = rolloutMetrics(groups, 1);
+    return [metrics["group/all_pass_fraction"], metrics["group/all_fail_fraction"]];
+  };
+  deepEqual(fractions([judged, ...others]), [1 / 2, 1 / 2]);
+  deepEqual(fractions([judged]), [undefined, undefined]);
 });
 
 Deno.test("failed verifications are a share of all attempts", () => {

@@ -88,7 +88,7 @@ for (const { kind, type, open } of CASES) {
       const source = { type: "file", path: await fixturePath(GOLDEN_ADAPTER) } as const;
       await client.call("adapter_open", { adapter: "golden", source });
       const differences: number[] = [];
-      for (const adapter of [null, "golden"]) {
+      for (const adapter of open === openAsGpu ? ["golden"] : [null, "golden"]) {
         const before = await client.call("counters", null);
         const episodes = await Promise.all(
           APART.map((i) => {

@@ -234,30 +234,35 @@ export class Recorder {
   }
 
   #bindGroup(kernel: Kernel, compiled: CompiledKernel, operands: Record<string, Tensor>): GPUBindGroup {
+    const { inputs, outputs } = kernel, own_sizes = new Map<string, number>();
     let key = `${kernel.id}`;
-    for (const list of [kernel.inputs, kernel.outputs]) {
+    for (const list of [inputs, outputs]) {
       for (const name of list) {
         const tensor = operands[name];
         assert(tensor !== undefined, `${kernel.name} got its operand ${name}`);
         key += `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
       }
     }
+    for (const name of outputs) {
+      if (!outputs.some((other) => other !== name && operands[other]!.buffer === operands[name]!.buffer)) {
+        continue;
+      }
+      const size = tensorBytes(operands[name]!.shape, operands[name]!.dtype);
+      own_sizes.set(name, size);
+      key += `|${size}`;
+    }
     let group = this.#bind_groups.get(key);
     if (!group) {
-      const written = new Set(kernel.outputs.map((name) => operands[name]!.buffer));
-      assert(
-        written.size === kernel.outputs.length,
-        `${kernel.name} writes each output to a buffer of its own`,
-      );
       const entries: GPUBindGroupEntry[] = [{
         binding: 0,
         resource: { buffer: this.#params, size: compiled.params_bytes },
       }];
-      for (const name of [...kernel.inputs, ...kernel.outputs]) {
-        // Up to the buffer's end, so that a tensor with another number of rows needs no other bind group. Two that are
-        // written must not overlap, so they cannot share a buffer.
+      for (const name of [...inputs, ...outputs]) {
+        // Up to the buffer's end, so that a tensor with another number of rows needs no other bind group. Outputs in one
+        // buffer end where they end, because what is written must not overlap.
         const { buffer, offset_bytes: offset } = operands[name]!;
-        entries.push({ binding: entries.length, resource: { buffer, offset, size: buffer.size - offset } });
+        const size = own_sizes.get(name) ?? buffer.size - offset;
+        entries.push({ binding: entries.length, resource: { buffer, offset, size } });
       }
       group = this.gpu.device.createBindGroup({ label: kernel.name, layout: compiled.layout, entries });
       this.#bind_groups.set(key, group);

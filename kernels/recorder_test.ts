@@ -26,6 +26,19 @@ const mix = defineKernel({
   outputs: ["x"],
 });
 
+/** Writes two outputs. */
+const BOTH = `
+  struct Params { value: u32 }
+  @group(0) @binding(0) var<uniform> params: Params;
+  @group(0) @binding(1) var<storage, read> z: array<u32>;
+  @group(0) @binding(2) var<storage, read_write> x: array<u32>;
+  @group(0) @binding(3) var<storage, read_write> y: array<u32>;
+  @compute @workgroup_size(1)
+  fn main() {
+    x[0] = z[0] + params.value;
+    y[0] = z[0];
+  }`;
+
 const echo = defineKernel({
   name: "echo",
   wgsl: `
@@ -143,13 +156,29 @@ gpuTest("an operand that is missing is named", (gpu) =>
     return Promise.resolve();
   }));
 
-gpuTest("two outputs in one buffer are refused", (gpu) =>
-  withRecorder(gpu, (recorder, allocator) => {
-    const both = defineKernel({ ...mix, name: "both", outputs: ["x", "y"] });
-    const x = allocator.create("test", [8], "u32"), y = view(x, [4], 4);
-    assert.throws(() => recorder.dispatch(both, { value: 1 }, { x, y }, [1]), /both writes each output to/);
+gpuTest("outputs in one buffer are bound to their own bytes, which do not overlap", async (gpu) => {
+  await withRecorder(gpu, (recorder, allocator) => {
+    const both = defineKernel({ ...mix, name: "both", inputs: ["z"], outputs: ["x", "y"], wgsl: BOTH });
+    const whole = allocator.create("test", [256], "u32"), z = allocator.create("test", [64], "u32");
+    const x = view(whole, [64]), y = view(whole, [128], 64), bound: GPUBufferBinding[][] = [];
+    const { createBindGroup } = GPUDevice.prototype;
+    gpu.device.createBindGroup = (descriptor) => {
+      const [, ...operands] = [...descriptor.entries];
+      bound.push(operands.map(({ resource }) => resource as GPUBufferBinding));
+      return createBindGroup.call(gpu.device, descriptor);
+    };
+    try {
+      recorder.dispatch(both, { value: 1 }, { x, y, z: view(z, [8]) }, [1]);
+      recorder.dispatch(both, { value: 1 }, { x, y: view(whole, [100], 64), z }, [1]);
+    } finally {
+      Reflect.deleteProperty(gpu.device, "createBindGroup");
+    }
+    const sizes = bound.map((operands) => operands.map(({ offset, size }) => [offset, size]));
+    // An input, and what is alone in its buffer, reaches the buffer's end.
+    assert.deepEqual(sizes, [[[0, 256], [0, 256], [256, 512]], [[0, 256], [0, 256], [256, 400]]]);
     return Promise.resolve();
-  }));
+  });
+});
 
 gpuTest("a new number of rows costs no new bind group", async (gpu) => {
   await withRecorder(gpu, async (recorder, allocator) => {

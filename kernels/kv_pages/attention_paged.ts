@@ -26,6 +26,7 @@ import tokenTilesWgsl from "./attention_paged_token_tiles.wgsl" with { type: "te
 import tilesWgsl from "./attention_paged_tiles.wgsl" with { type: "text" };
 import { expectPages, expectPlaces, pageParts } from "./kv_pages.ts";
 import pagedRowsWgsl from "./paged_rows.wgsl" with { type: "text" };
+import pagedTilesWgsl from "./paged_tiles.wgsl" with { type: "text" };
 
 /** Threads of a workgroup on GPUs that has a single row, and of one that adds splits. */
 const TOKEN_THREADS = 128, SPLITS_THREADS = 64;
@@ -90,7 +91,7 @@ const ownLanes = kernelFamily((...key: PagedKey) =>
 const tiles = kernelFamily((...key: PagedKey) =>
   defineKernel({
     name: "attention_paged_tiles",
-    wgsl: parts({ "attention_paged_tiles.wgsl": tilesWgsl }, key),
+    wgsl: parts({ "paged_tiles.wgsl": pagedTilesWgsl, "attention_paged_tiles.wgsl": tilesWgsl }, key),
     params: PARAMS,
     inputs: INPUTS,
     outputs: ["o"],
@@ -110,7 +111,10 @@ const tokenTiles = kernelFamily((...key: PagedKey) =>
 const sharedTiles = kernelFamily((...key: PagedKey) =>
   defineKernel({
     name: "attention_paged_shared_tiles",
-    wgsl: parts({ "attention_paged_shared_tiles.wgsl": sharedTilesWgsl }, key),
+    wgsl: parts(
+      { "paged_tiles.wgsl": pagedTilesWgsl, "attention_paged_shared_tiles.wgsl": sharedTilesWgsl },
+      key,
+    ),
     params: { ...PARAMS, first_row: "u32", part_rows: "u32" },
     inputs: [...INPUTS, "shared_tokens", "tiles"],
     outputs: ["parts"],

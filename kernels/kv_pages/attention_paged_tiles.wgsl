@@ -15,53 +15,16 @@
 //   o           [N, H, D]     f32   out, overwritten
 //
 // Dispatch: ceil(N / ROWS) × K · ceil(H / K / HEADS) workgroups; a template for unroll.ts.
-// `visibility.wgsl` is linked.
+// `visibility.wgsl` and paged_tiles.wgsl are linked.
 // Source: Dao, "FlashAttention-2" (2023), algorithm 1; Kwon et al., "PagedAttention" (2023).
 
 struct Params { rows: u32, heads: u32, kv_heads: u32, slot_pages: u32, scale: f32 }
 
-@group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> q: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> k_pages: array<Packed>;
-@group(0) @binding(3) var<storage, read> v_pages: array<Packed>;
-@group(0) @binding(4) var<storage, read> page_table: array<u32>;
-@group(0) @binding(5) var<storage, read> slots: array<u32>;
-@group(0) @binding(6) var<storage, read> positions: array<u32>;
 @group(0) @binding(7) var<storage, read_write> o: array<vec4<f32>>;
-
-const NO_SLOT = 0xffffffffu;
-// A score that is not seen, far below every maximum.
-const LOWEST = -3.0e38;
-const NO_TOP = -1.0e30;
-const BLOCK = 32u;
-
-// Queries, then the weights of 4 rows; keys, then values. 9 numbers instead of 8 keep neighbours in different banks.
-var<workgroup> a_tile: array<array<array<vec4<f32>, 9>, {G}>, 4>;
-var<workgroup> b_tile: array<array<array<vec4<f32>, 9>, {KG}>, {KT}>;
-var<workgroup> tops: array<array<vec4<f32>, {KG}>, {G}>;
 
 // The largest score and the denominator of the parts that were added.
 var<workgroup> totals: array<array<vec4<f32>, 2>, {G}>;
 
-// A thread's 4 rows: the first one, and a bit for each one that belongs to the run and is stored.
-struct OwnRows { row: u32, run: u32 }
-
-fn is_stored(own: OwnRows, i: u32) -> bool { return ((own.run >> i) & 1u) == 1u; }
-
-fn is_seen(own: OwnRows, i: u32, key: u32) -> bool {
-  let place = positions[min(own.row + i, params.rows - 1u)];
-  return is_stored(own, i) && sees(first_seen(place), place, key);
-}
-
-// The index of the first vector of a slot's token.
-fn token_at(slot: u32, token: u32, kv: u32) -> u32 {
-  let page = page_table[slot * params.slot_pages + token / PAGE_TOKENS];
-  return ((page * params.kv_heads + kv) * PAGE_TOKENS + token % PAGE_TOKENS) * {D4}u;
-}
-
-fn left0(at: u32) -> vec4<f32> { return q[at]; }
-fn right0(at: u32) -> vec4<f32> { return unpack_four(k_pages[at]); }
-fn summed0(at: u32) -> vec4<f32> { return unpack_four(v_pages[at]); }
 fn store_lse(at: u32, value: f32) {}
 
 @compute @workgroup_size({THREADS})
@@ -106,7 +69,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     }
     var own_rows = OwnRows(row, 0u);
     #for i 4
-    if is_head && run <= row + {i}u && row + {i}u < run_stop { own_rows.run |= 1u << {i}u; }
+    if is_head && run <= row + {i}u && row + {i}u < run_stop { own_rows.stored |= 1u << {i}u; }
     #end
     if slot == NO_SLOT {
       #for i 4

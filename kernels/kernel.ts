@@ -2,6 +2,7 @@
 
 import { ServiceError } from "../core/errors.ts";
 import type { Tensor } from "./tensor.ts";
+import { readTextures, type TextureFormat } from "./textures.ts";
 
 type ParamType = "u32" | "i32" | "f32";
 
@@ -21,6 +22,11 @@ export interface KernelSpec<P extends string, I extends string, O extends string
   params: Readonly<Record<P, ParamType>>;
   inputs: readonly I[];
   outputs: readonly O[];
+  /**
+   * Inputs that a software adapter reads through textures, and whether these are `kept` for tensors that seldom change;
+   * absent: none.
+   */
+  textures?: Readonly<Partial<Record<NoInfer<I>, "kept" | "pooled">>>;
 }
 
 export interface Kernel<P extends string = string, I extends string = string, O extends string = string>
@@ -79,11 +85,13 @@ export interface CompiledKernel {
   pipeline: GPUComputePipeline;
   layout: GPUBindGroupLayout;
   params_bytes: number;
+  /** The inputs that are bound as textures. */
+  formats: ReadonlyMap<string, TextureFormat>;
 }
 
 /** Compiled kernels of a device by id, and the first kernel that failed to compile. */
 interface Compiled {
-  kernels: Map<number, CompiledKernel>;
+  kernels: Map<string, CompiledKernel>;
   failure: ServiceError | null;
 }
 
@@ -95,11 +103,15 @@ function compiledFor(device: GPUDevice): Compiled {
   return compiled;
 }
 
-/** A kernel's pipeline on a device, compiled at the first call; see {@link compileFailure}. */
-export function compiledKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
-  const { kernels } = compiledFor(device);
-  let compiled = kernels.get(kernel.id);
-  if (!compiled) kernels.set(kernel.id, compiled = compileKernel(device, kernel));
+/**
+ * A kernel's pipeline on a device, compiled at the first call; see {@link compileFailure}.
+ *
+ * @param is_textured Whether it reads {@link KernelSpec.textures} through textures.
+ */
+export function compiledKernel(device: GPUDevice, kernel: Kernel, is_textured = false): CompiledKernel {
+  const { kernels } = compiledFor(device), key = `${kernel.id}${is_textured ? "t" : ""}`;
+  let compiled = kernels.get(key);
+  if (!compiled) kernels.set(key, compiled = compileKernel(device, kernel, is_textured));
   return compiled;
 }
 
@@ -108,7 +120,8 @@ export function compileFailure(device: GPUDevice): ServiceError | null {
   return compiledFor(device).failure;
 }
 
-function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
+function compileKernel(device: GPUDevice, kernel: Kernel, is_textured: boolean): CompiledKernel {
+  const { text, formats } = readTextures(kernelText(kernel), is_textured ? Object.keys(kernel.textures!) : []);
   const params_bytes = Math.max(16, Math.ceil(Object.keys(kernel.params).length / 4) * 16);
   const entries: GPUBindGroupLayoutEntry[] = [{
     binding: 0,
@@ -116,13 +129,15 @@ function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
     buffer: { type: "uniform", hasDynamicOffset: true, minBindingSize: params_bytes },
   }];
   for (const [list, type] of [[kernel.inputs, "read-only-storage"], [kernel.outputs, "storage"]] as const) {
-    for (const _ of list) {
-      entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, buffer: { type } });
+    for (const name of list) {
+      const format = formats.get(name);
+      const bound = format ? { texture: { sampleType: format.sample_type } } : { buffer: { type } };
+      entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });
     }
   }
   const layout = device.createBindGroupLayout({ label: kernel.name, entries });
   device.pushErrorScope("validation");
-  const module = device.createShaderModule({ label: kernel.name, code: kernelText(kernel) });
+  const module = device.createShaderModule({ label: kernel.name, code: text });
   const pipeline = device.createComputePipeline({
     label: kernel.name,
     layout: device.createPipelineLayout({ bindGroupLayouts: [layout] }),
@@ -131,7 +146,7 @@ function compileKernel(device: GPUDevice, kernel: Kernel): CompiledKernel {
   void device.popErrorScope().then((error) => {
     if (error) compiledFor(device).failure ??= compileError(kernel, error.message);
   });
-  return { pipeline, layout, params_bytes };
+  return { pipeline, layout, params_bytes, formats };
 }
 
 /** The compiler's message with its line converted to a part's file and line. */

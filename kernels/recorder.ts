@@ -11,8 +11,9 @@ import {
 } from "./kernel.ts";
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
+import { fitsTexture, isFresh, type Mirror, Mirrors, refresh } from "./mirrors.ts";
 import { roundUp } from "./shape.ts";
-import { Allocator, type Tensor, tensorBytes } from "./tensor.ts";
+import { Allocator, countWrite, type Tensor, tensorBytes } from "./tensor.ts";
 
 /** Workgroups along x, y and z; trailing ones may be left out. */
 export type Grid = readonly [number, number?, number?];
@@ -29,6 +30,15 @@ interface Dispatch {
   bind_group: GPUBindGroup;
   params_offset: number;
   grid: Grid;
+  /** What it reads through textures, and what it writes. */
+  textured: readonly Textured[];
+  written: readonly GPUBuffer[];
+}
+
+/** An operand and its texture. */
+interface Textured {
+  mirror: Mirror;
+  tensor: Tensor;
 }
 
 /** Counts since a recorder was made. */
@@ -76,6 +86,8 @@ export class Recorder {
   readonly #params_data: DataView<ArrayBuffer>;
   #params_bytes = 0;
   #scratch: Tensor | null = null;
+  /** Null on a GPU, which reads buffers. */
+  readonly #mirrors: Mirrors | null;
   #dispatches: Dispatch[] = [];
 
   /** @param allocator Counts the recorder's own buffers; absent: they are not counted. */
@@ -90,6 +102,7 @@ export class Recorder {
     const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
     this.#params = this.#buffers.createBuffer("recorder", PARAMS_BYTES, usage);
     this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
+    this.#mirrors = gpu.facts.software ? new Mirrors(gpu.device) : null;
   }
 
   /** A tensor of zeros for an operand that a parameter disables. */
@@ -128,7 +141,7 @@ export class Recorder {
     if (grid.some((size) => size === 0)) return;
     const limit = this.gpu.device.limits.maxComputeWorkgroupsPerDimension;
     assert(grid.every((size) => size! <= limit), `${kernel.name}: grid ${grid} within ${limit} per axis`);
-    const compiled = compiledKernel(this.gpu.device, kernel);
+    const compiled = this.#compiled(kernel, operands as Record<string, Tensor>);
     if (this.#params_bytes + compiled.params_bytes > PARAMS_BYTES) this.submit();
     const params_offset = this.#params_bytes;
     const values = params as Record<string, number>;
@@ -141,11 +154,28 @@ export class Recorder {
       at += 4;
     }
     this.#params_bytes = roundUp(params_offset + compiled.params_bytes, this.#align);
+    const tensors = operands as Record<string, Tensor>, textured = this.#textured(kernel, compiled, tensors);
     this.#dispatches.push({
-      compiled,
-      bind_group: this.#bindGroup(kernel, compiled, operands as Record<string, Tensor>),
-      params_offset,
-      grid,
+      ...{ compiled, params_offset, grid, textured },
+      bind_group: this.#bindGroup(kernel, compiled, { tensors, textured }),
+      written: this.#mirrors ? kernel.outputs.map((name) => tensors[name]!.buffer) : [],
+    });
+  }
+
+  /** A kernel as it reads these operands: through textures where this device does so and they fit. */
+  #compiled(kernel: Kernel, operands: Record<string, Tensor>): CompiledKernel {
+    const { device } = this.gpu;
+    if (!kernel.textures || !this.#mirrors) return compiledKernel(device, kernel);
+    const textured = compiledKernel(device, kernel, true);
+    return [...textured.formats].every(([name, format]) => fitsTexture(operands[name]!, format))
+      ? textured
+      : compiledKernel(device, kernel);
+  }
+
+  #textured(kernel: Kernel, { formats }: CompiledKernel, operands: Record<string, Tensor>): Textured[] {
+    return [...formats].map(([name, format]) => {
+      const tensor = operands[name]!, kept = kernel.textures![name] === "kept" || tensor.buffer === this.#empty;
+      return { mirror: this.#mirrors!.find(tensor, format, kept), tensor };
     });
   }
 
@@ -159,6 +189,7 @@ export class Recorder {
   copy(from: Tensor, to: Tensor): void {
     const encoder = this.#encode(), bytes = tensorBytes(from.shape, from.dtype);
     encoder.copyBufferToBuffer(from.buffer, from.offset_bytes, to.buffer, to.offset_bytes, bytes);
+    countWrite(to.buffer);
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
   }
@@ -210,6 +241,7 @@ export class Recorder {
 
   destroy(): void {
     this.#buffers.destroy();
+    this.#mirrors?.destroy();
     this.#bind_groups.clear();
   }
 
@@ -218,29 +250,45 @@ export class Recorder {
     if (this.#params_bytes > 0) {
       device.queue.writeBuffer(this.#params, 0, this.#params_data.buffer, 0, roundUp(this.#params_bytes, 4));
     }
+    // Those that the submit before this one used last.
+    this.#mirrors?.freeRetired();
     const encoder = device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    let pipeline: GPUComputePipeline | null = null;
-    for (const { compiled, bind_group, params_offset, grid } of this.#dispatches) {
+    let pass: GPUComputePassEncoder | null = null, pipeline: GPUComputePipeline | null = null;
+    for (const { compiled, bind_group, params_offset, grid, textured, written } of this.#dispatches) {
+      const stale = textured.filter(({ mirror, tensor }) => !isFresh(mirror, tensor));
+      if (stale.length > 0) {
+        pass?.end();
+        pass = pipeline = null;
+        for (const { mirror, tensor } of stale) refresh(encoder, mirror, tensor);
+      }
+      pass ??= encoder.beginComputePass();
       if (compiled.pipeline !== pipeline) pass.setPipeline(pipeline = compiled.pipeline);
       pass.setBindGroup(0, bind_group, [params_offset]);
       pass.dispatchWorkgroups(grid[0], grid[1] ?? 1, grid[2] ?? 1);
+      written.forEach(countWrite);
     }
-    pass.end();
+    pass?.end();
     this.counters.dispatches += this.#dispatches.length;
     this.discard();
     if (this.#bind_groups.size > MAX_BIND_GROUPS) this.#bind_groups.clear();
     return encoder;
   }
 
-  #bindGroup(kernel: Kernel, compiled: CompiledKernel, operands: Record<string, Tensor>): GPUBindGroup {
+  #bindGroup(
+    kernel: Kernel,
+    compiled: CompiledKernel,
+    { tensors: operands, textured }: { tensors: Record<string, Tensor>; textured: readonly Textured[] },
+  ): GPUBindGroup {
     const { inputs, outputs } = kernel, own_sizes = new Map<string, number>();
+    const views = new Map([...compiled.formats.keys()].map((name, i) => [name, textured[i]!.mirror]));
     let key = `${kernel.id}`;
     for (const list of [inputs, outputs]) {
       for (const name of list) {
-        const tensor = operands[name];
+        const tensor = operands[name], mirror = views.get(name);
         assert(tensor !== undefined, `${kernel.name} got its operand ${name}`);
-        key += `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
+        key += mirror
+          ? `|t${mirror.id}`
+          : `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
       }
     }
     for (const name of outputs) {
@@ -258,6 +306,11 @@ export class Recorder {
         resource: { buffer: this.#params, size: compiled.params_bytes },
       }];
       for (const name of [...inputs, ...outputs]) {
+        const mirror = views.get(name);
+        if (mirror) {
+          entries.push({ binding: entries.length, resource: mirror.view });
+          continue;
+        }
         // Up to the buffer's end, so that a tensor with another number of rows needs no other bind group. Outputs in one
         // buffer end where they end, because what is written must not overlap.
         const { buffer, offset_bytes: offset } = operands[name]!;

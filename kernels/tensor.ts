@@ -37,6 +37,19 @@ export function view(tensor: Tensor, shape: readonly number[], offset = 0): Tens
   return { ...tensor, shape, offset_bytes };
 }
 
+/** How often each buffer was written. */
+const writes = new WeakMap<GPUBuffer, number>();
+
+/** Counts a write, in the order in which the device does them. */
+export function countWrite(buffer: GPUBuffer): void {
+  writes.set(buffer, writesOf(buffer) + 1);
+}
+
+/** How often a buffer was written: a copy of it is stale when this has changed. */
+export function writesOf(buffer: GPUBuffer): number {
+  return writes.get(buffer) ?? 0;
+}
+
 /** The part of a device that an {@link Allocator} uses: a real device, or one that only counts (`counting_gpu.ts`). */
 export interface BufferDevice {
   readonly limits: Pick<GPUSupportedLimits, "maxStorageBufferBindingSize" | "maxBufferSize">;
@@ -146,6 +159,7 @@ export class Allocator {
   /** Overwrites a tensor's first bytes with `values`. */
   write(tensor: Tensor, values: ArrayBufferView, offset_bytes = 0): void {
     const piece_bytes = 16 << 20;
+    countWrite(tensor.buffer);
     const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
     for (let at = 0; at < bytes.length; at += piece_bytes) {
       const piece = bytes.subarray(at, Math.min(bytes.length, at + piece_bytes));

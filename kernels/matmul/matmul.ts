@@ -26,8 +26,10 @@ import { chooseMatrices, matricesParts } from "./matmul_matrices.ts";
 import {
   groupColumns,
   groupRows,
+  type LanesLayout,
   type MatmulKind,
   matmulParts,
+  type ProductTerms,
   readsPairs,
   TILE_DEPTH,
 } from "./matmul_text.ts";
@@ -67,15 +69,22 @@ export interface MatmulOptions {
 
 const kernels = new Map<string, Kernel>();
 
-/** The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it. */
-export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
-  const key = JSON.stringify([kind, { ...layout, split: undefined }]);
+/**
+ * The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it, and the terms
+ * only in the form `lanes`.
+ */
+export function matmulKernel(
+  kind: MatmulKind,
+  layout: MatmulLayout,
+  terms: ProductTerms = { has_lora: false, addend: 0, continued: false },
+): Kernel {
+  const key = JSON.stringify([kind, { ...layout, split: undefined }, layout.form === "lanes" && terms]);
   let kernel = kernels.get(key);
   if (!kernel) {
     const planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
     kernel = defineKernel({
       name: `matmul_${kind.orientation}_${kind.weight}_${kind.compute}_${layout.form}`,
-      wgsl: layout.form === "matrices" ? matricesParts(kind, layout) : matmulParts(kind, layout),
+      wgsl: layout.form === "matrices" ? matricesParts(kind, layout) : matmulParts(kind, layout, terms),
       params: {
         rows: "u32",
         columns: "u32",
@@ -95,10 +104,17 @@ export function matmulKernel(kind: MatmulKind, layout: MatmulLayout): Kernel {
       },
       inputs: [...planes, "x", "u", "lora", "residual"],
       outputs: ["y"],
+      ...(layout.form === "lanes" && { textures: texturesOf(planes, layout) }),
     }) as Kernel;
     kernels.set(key, kernel);
   }
   return kernel;
+}
+
+/** What software adapters read through textures: for few rows the matrices alone, because a copy of x takes longer. */
+function texturesOf(planes: readonly string[], { owns }: LanesLayout): Record<string, "kept" | "pooled"> {
+  const matrices = Object.fromEntries([...planes, "lora"].map((name) => [name, "kept" as const]));
+  return owns === "columns" ? matrices : { ...matrices, x: "pooled", u: "pooled" };
 }
 
 /** Sums of chunks that a thread loads without waiting for one after the other. */
@@ -170,7 +186,7 @@ export function matmul(
   const size = { rows, columns, depth, has_lora: rank > 0 };
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
-  const kernel = matmulKernel({ weight: weight.type, orientation, compute: options.compute }, layout);
+  const kind = { weight: weight.type, orientation, compute: options.compute };
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
   const is_split = layout.form === "tiles" && layout.split && !is_whole &&
@@ -189,7 +205,9 @@ export function matmul(
         ...laterPart(part, { is_whole, addend }),
       };
     recorder.dispatch(
-      kernel,
+      matmulKernel(kind, layout, {
+        ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1 },
+      }),
       {
         ...{ rows, ...own, ...(is_split && { addend: 0 }), x_stride: depth, y_stride: columns },
         ...{ u_stride: lora?.u.shape[1] ?? 0, u_column: lora?.column ?? 0, lora_scale: lora?.scale ?? 0 },

@@ -7,6 +7,11 @@
 // Every output sums along the depth in order. Operands are those of matmul_operands.wgsl; `load_pair` and the broadcasts are
 // linked. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
 
+fn x_0(row: u32, s: u32) -> vec4<f32> { return load_x(row, s); }
+fn w_0(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
+fn x_1(row: u32, s: u32) -> vec4<f32> { return load_u(row, s); }
+fn w_1(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
+
 @compute @workgroup_size({LANES})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let first_row = group.x * {ROWS}u;
@@ -53,31 +58,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
 
   // The rest of the depth, and the low-rank term: other operands, the same products.
-  let lora_steps = params.rank / 4u;
-  for (var s = in_pairs; s < steps + lora_steps; s++) {
+  let start_0 = in_pairs;
+  let steps_0 = steps;
+  let start_1 = 0u;
+  let steps_1 = params.rank / 4u;
+  #for p 2
+  if {p}u == 0u || HAS_LORA {
+  for (var s = start_{p}; s < steps_{p}; s++) {
     #for q 4
-    var w{q}: vec4<f32>;
+    let w{q} = w_{p}(column{q} * steps_{p} + s);
     #end
     #for i ROWS
-    var x{i}: vec4<f32>;
-    #end
-    if s < steps {
-      #for q 4
-      w{q} = weight_operand(load_weight(column{q} * steps + s));
-      #end
-      #for i ROWS
-      x{i} = load_x(row{i}, s);
-      #end
-    } else {
-      let d = s - steps;
-      #for q 4
-      w{q} = operand(load_lora(column{q} * lora_steps + d));
-      #end
-      #for i ROWS
-      x{i} = load_u(row{i}, d);
-      #end
-    }
-    #for i ROWS
+    let x{i} = x_{p}(row{i}, s);
     #for q 4
     #for k 4
     sum{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{i}[{q}]);
@@ -85,8 +77,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #end
   }
+  }
+  #end
 
   #for i ROWS
-  store(first_row + {i}u, column4, sum{i}, Output(0u, params.addend));
+  store(first_row + {i}u, column4, sum{i}, Output(0u, ADDEND));
   #end
 }

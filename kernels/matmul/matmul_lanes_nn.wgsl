@@ -1,7 +1,13 @@
 // y = x · W for software adapters: as matmul_lanes_nt.wgsl, but a lane loads 4 neighbouring columns of 4 rows of W.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked.
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, the broadcasts and what the product
+// uses of it are linked.
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · 4)) workgroups; a template for unroll.ts.
+
+fn x_0(row: u32, s: u32) -> vec4<f32> { return load_x(row, s); }
+fn w_0(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
+fn x_1(row: u32, s: u32) -> vec4<f32> { return load_u(row, s); }
+fn w_1(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) index: u32) {
@@ -19,7 +25,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var sum{i}_{l} = vec4<f32>();
   #end
   #end
-  if params.continued == 1u {
+  if CONTINUED {
     #for i ROWS
     #for l LANES
     sum{i}_{l} = load_sum(row{i}, first_column / 4u + {l}u);
@@ -27,32 +33,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
   }
 
-  // The low-rank term is the loop's tail: other operands, the same products.
-  let steps = params.depth / 4u;
-  let lora_steps = params.rank / 4u;
-  for (var s = 0u; s < steps + lora_steps; s++) {
+  // The low-rank term goes on with other operands. A branch in one loop would load both kinds.
+  let steps_0 = params.depth / 4u;
+  let steps_1 = params.rank / 4u;
+  #for p 2
+  if {p}u == 0u || HAS_LORA {
+  for (var s = 0u; s < steps_{p}; s++) {
     #for i ROWS
-    var x{i}: vec4<f32>;
+    let x{i} = x_{p}(row{i}, s);
     #end
     #for q 4
-    var w{q}: vec4<f32>;
+    let w{q} = w_{p}((4u * s + {q}u) * columns4 + column4);
     #end
-    if s < steps {
-      #for i ROWS
-      x{i} = load_x(row{i}, s);
-      #end
-      #for q 4
-      w{q} = weight_operand(load_weight((4u * s + {q}u) * columns4 + column4));
-      #end
-    } else {
-      let d = s - steps;
-      #for i ROWS
-      x{i} = load_u(row{i}, d);
-      #end
-      #for q 4
-      w{q} = operand(load_lora((4u * d + {q}u) * columns4 + column4));
-      #end
-    }
     #for l LANES
     #for q 4
     let c{l}_{q} = broadcast_vec4f_{l}(w{q});
@@ -62,10 +54,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #end
   }
+  }
+  #end
 
   #for i ROWS
   #for l LANES
-  store(first_row + {i*LANES}u, first_column / 4u + {l}u, sum{i}_{l}, Output(0u, params.addend));
+  store(first_row + {i*LANES}u, first_column / 4u + {l}u, sum{i}_{l}, Output(0u, ADDEND));
   #end
   #end
 }

@@ -5,8 +5,14 @@
 // round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4 neighbours along the
 // depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register tile.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked.
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, the broadcasts and what the product
+// uses of it are linked.
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
+
+fn x_0(row: u32, s: u32) -> vec4<f32> { return load_x(row, s); }
+fn w_0(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
+fn x_1(row: u32, s: u32) -> vec4<f32> { return load_u(row, s); }
+fn w_1(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) index: u32) {
@@ -27,32 +33,18 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   #end
 
-  // The low-rank term is the loop's tail: other operands, the same products.
-  let steps = params.depth / 4u;
-  let lora_steps = params.rank / 4u;
-  for (var s = 0u; s < steps + lora_steps; s++) {
+  // The low-rank term goes on with other operands. A branch in one loop would load both kinds.
+  let steps_0 = params.depth / 4u;
+  let steps_1 = params.rank / 4u;
+  #for p 2
+  if {p}u == 0u || HAS_LORA {
+  for (var s = 0u; s < steps_{p}; s++) {
     #for i ROWS
-    var x{i}: vec4<f32>;
+    let x{i} = x_{p}(row{i}, s);
     #end
     #for q VECTORS
-    var w{q}: vec4<f32>;
+    let w{q} = w_{p}(column{q} * steps_{p} + s);
     #end
-    if s < steps {
-      #for i ROWS
-      x{i} = load_x(row{i}, s);
-      #end
-      #for q VECTORS
-      w{q} = weight_operand(load_weight(column{q} * steps + s));
-      #end
-    } else {
-      let d = s - steps;
-      #for i ROWS
-      x{i} = load_u(row{i}, d);
-      #end
-      #for q VECTORS
-      w{q} = operand(load_lora(column{q} * lora_steps + d));
-      #end
-    }
     #for j COLUMNS
     let c{j} = broadcast_vec4f_{j%LANES}(w{j/LANES});
     #for i ROWS
@@ -62,6 +54,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #end
   }
+  }
+  #end
 
   #for i ROWS
   #for j COLUMNS4
@@ -69,7 +63,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     first_row + {i*LANES}u,
     first_column / 4u + {j}u,
     vec4<f32>(sum{i}_{4*j}, sum{i}_{4*j+1}, sum{i}_{4*j+2}, sum{i}_{4*j+3}),
-    Output(0u, params.addend),
+    Output(0u, ADDEND),
   );
   #end
   #end

@@ -68,12 +68,28 @@ export function readsPairs({ orientation, weight }: Pick<MatmulKind, "orientatio
   return orientation === "nt" && WEIGHT_TYPES[weight].pairs_wgsl !== undefined;
 }
 
+/**
+ * What a product has besides x and the weight. In the form `lanes` it is part of the text: there a branch that is not taken
+ * takes as long as one that is.
+ */
+export interface ProductTerms {
+  has_lora: boolean;
+  /** What is added when y is stored: 1 the residual, 2 y itself, or both. */
+  addend: number;
+  /** Whether sums start from y. */
+  continued: boolean;
+}
+
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
-export function matmulParts(kind: MatmulKind, layout: LanesLayout | TilesLayout): WgslPart[] {
+export function matmulParts(
+  kind: MatmulKind,
+  layout: LanesLayout | TilesLayout,
+  terms: ProductTerms,
+): WgslPart[] {
   const reads_pairs = layout.form === "lanes" && layout.owns === "columns";
   return [
     ...sharedParts(kind, { reads_pairs }),
-    ...layout.form === "lanes" ? lanesParts(kind, layout) : tilesParts(kind, layout),
+    ...layout.form === "lanes" ? lanesParts(kind, layout, terms) : tilesParts(kind, layout),
   ];
 }
 
@@ -107,12 +123,20 @@ function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
   return { file: "weight_operand.wgsl", text };
 }
 
-function lanesParts({ orientation }: MatmulKind, layout: LanesLayout): WgslPart[] {
+function lanesParts(
+  { orientation }: MatmulKind,
+  layout: LanesLayout,
+  { has_lora, addend, continued }: ProductTerms,
+): WgslPart[] {
+  const shared = [
+    lanesPart(layout.lanes),
+    constantsPart({ HAS_LORA: has_lora, ADDEND: addend, CONTINUED: continued }),
+  ];
   const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
   if (layout.owns === "columns") {
     assert(orientation === "nt" && VECTORS === 4 && lanes > 1, "lanes of 4 columns share rows of x");
     const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS });
-    return [lanesPart(lanes), { file: "matmul_lanes_few.wgsl", text }];
+    return [...shared, { file: "matmul_lanes_few.wgsl", text }];
   }
   assert(orientation === "nt" || VECTORS === 4, "nn loads 4 rows of W per step");
   const sizes = {
@@ -124,7 +148,7 @@ function lanesParts({ orientation }: MatmulKind, layout: LanesLayout): WgslPart[
     THREADS: lanesThreads(lanes),
   };
   const text = unroll(orientation === "nt" ? lanesNtWgsl : lanesNnWgsl, sizes);
-  return [lanesPart(lanes), { file: `matmul_lanes_${orientation}.wgsl`, text }];
+  return [...shared, { file: `matmul_lanes_${orientation}.wgsl`, text }];
 }
 
 /** The most rows or columns, in fours, that neighbouring threads stage at once: as many as there are banks of vectors. */

@@ -2,9 +2,12 @@
 
 import { ServiceError } from "../core/errors.ts";
 import type { Tensor } from "./tensor.ts";
-import { readTextures, type TextureFormat } from "./textures.ts";
+import { type TextureFormat, withTextures } from "./textures.ts";
 
 type ParamType = "u32" | "i32" | "f32";
+
+/** How a kernel uses an operand's texture; see {@link KernelSpec.textures}. */
+export type TextureUse = number | "kept" | "stored";
 
 /** A piece of WGSL, and its name in compile errors. */
 export interface WgslPart {
@@ -23,10 +26,11 @@ export interface KernelSpec<P extends string, I extends string, O extends string
   inputs: readonly I[];
   outputs: readonly O[];
   /**
-   * Inputs that a software adapter reads through textures, and whether these are `kept` for tensors that seldom change;
-   * absent: none.
+   * What a software adapter reads or writes through textures (`textures.ts`); absent: nothing. Of an input: how often each
+   * number is read, so that a tensor of too few numbers is not copied; or `kept` for one that seldom changes, which has a
+   * texture of its own. Of an output: `stored`, for one whose texture is written with it, so that it need not be copied.
    */
-  textures?: Readonly<Partial<Record<NoInfer<I>, "kept" | "pooled">>>;
+  textures?: Readonly<Partial<Record<NoInfer<I | O>, TextureUse>>>;
 }
 
 export interface Kernel<P extends string = string, I extends string = string, O extends string = string>
@@ -85,7 +89,7 @@ export interface CompiledKernel {
   pipeline: GPUComputePipeline;
   layout: GPUBindGroupLayout;
   params_bytes: number;
-  /** The inputs that are bound as textures. */
+  /** The operands that are bound as textures: inputs instead of their buffers, outputs besides, after all others. */
   formats: ReadonlyMap<string, TextureFormat>;
 }
 
@@ -106,12 +110,16 @@ function compiledFor(device: GPUDevice): Compiled {
 /**
  * A kernel's pipeline on a device, compiled at the first call; see {@link compileFailure}.
  *
- * @param is_textured Whether it reads {@link KernelSpec.textures} through textures.
+ * @param textured The operands of {@link KernelSpec.textures} that are bound as textures.
  */
-export function compiledKernel(device: GPUDevice, kernel: Kernel, is_textured = false): CompiledKernel {
-  const { kernels } = compiledFor(device), key = `${kernel.id}${is_textured ? "t" : ""}`;
+export function compiledKernel(
+  device: GPUDevice,
+  kernel: Kernel,
+  textured: readonly string[] = [],
+): CompiledKernel {
+  const { kernels } = compiledFor(device), key = `${kernel.id}:${textured.join()}`;
   let compiled = kernels.get(key);
-  if (!compiled) kernels.set(key, compiled = compileKernel(device, kernel, is_textured));
+  if (!compiled) kernels.set(key, compiled = compileKernel(device, kernel, textured));
   return compiled;
 }
 
@@ -120,8 +128,12 @@ export function compileFailure(device: GPUDevice): ServiceError | null {
   return compiledFor(device).failure;
 }
 
-function compileKernel(device: GPUDevice, kernel: Kernel, is_textured: boolean): CompiledKernel {
-  const { text, formats } = readTextures(kernelText(kernel), is_textured ? Object.keys(kernel.textures!) : []);
+function compileKernel(device: GPUDevice, kernel: Kernel, textured: readonly string[]): CompiledKernel {
+  const { inputs, outputs } = kernel, stored = outputs.filter((name) => textured.includes(name));
+  const { text, formats } = withTextures(kernelText(kernel), {
+    inputs: inputs.filter((name) => textured.includes(name)),
+    outputs: new Map(stored.map((name, i) => [name, 1 + inputs.length + outputs.length + i])),
+  });
   const params_bytes = Math.max(16, Math.ceil(Object.keys(kernel.params).length / 4) * 16);
   const entries: GPUBindGroupLayoutEntry[] = [{
     binding: 0,
@@ -130,10 +142,14 @@ function compileKernel(device: GPUDevice, kernel: Kernel, is_textured: boolean):
   }];
   for (const [list, type] of [[kernel.inputs, "read-only-storage"], [kernel.outputs, "storage"]] as const) {
     for (const name of list) {
-      const format = formats.get(name);
+      const format = type === "storage" ? undefined : formats.get(name);
       const bound = format ? { texture: { sampleType: format.sample_type } } : { buffer: { type } };
       entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });
     }
+  }
+  for (const name of stored) {
+    const storageTexture = { access: "write-only", format: formats.get(name)!.format } as const;
+    entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, storageTexture });
   }
   const layout = device.createBindGroupLayout({ label: kernel.name, entries });
   device.pushErrorScope("validation");

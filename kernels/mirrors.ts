@@ -1,5 +1,6 @@
-/** Copies of tensors in textures, for the kernels that read them there (`textures.ts`). */
+/** Tensors in textures, for the kernels that read them there (`textures.ts`). */
 
+import { elementCount } from "./shape.ts";
 import { type Tensor, tensorBytes, writesOf } from "./tensor.ts";
 import { ROW_TEXELS, textureBytes, type TextureFormat } from "./textures.ts";
 
@@ -82,7 +83,7 @@ export class Mirrors {
   #create(bytes: number, { format, texel_bytes }: TextureFormat): Mirror {
     const texels = Math.max(1, Math.ceil(bytes / texel_bytes));
     const size = [Math.min(texels, ROW_TEXELS), Math.ceil(texels / ROW_TEXELS)];
-    const usage = GPUTextureUsage.TEXTURE_BINDING | GPUTextureUsage.COPY_DST;
+    const usage = GPUTextureUsage.TEXTURE_BINDING | GPUTextureUsage.COPY_DST | GPUTextureUsage.STORAGE_BINDING;
     const texture = this.device.createTexture({ label: "mirror", size, format, usage });
     return { id: next_mirror++, texture, view: texture.createView(), texel_bytes, bytes: texels * texel_bytes, holds: null };
   }
@@ -100,6 +101,14 @@ export class Mirrors {
     for (const pool of this.#pools.values()) { for (const { mirror } of pool) mirror.texture.destroy(); }
     this.#pools.clear();
   }
+}
+
+/** The fewest reads of a tensor's numbers that take longer than its copy does. */
+const WORTH_READS = 8192;
+
+/** Whether a tensor is read so often that its copy is worth the time. */
+export function isWorthCopying({ shape }: Tensor, reads: number): boolean {
+  return elementCount(shape) * reads >= WORTH_READS;
 }
 
 /** Whether a texture can hold a tensor. */
@@ -127,5 +136,10 @@ export function refresh(encoder: GPUCommandEncoder, mirror: Mirror, tensor: Tens
     const from = { buffer, offset: offset_bytes + rows * bytesPerRow, bytesPerRow };
     encoder.copyBufferToTexture(from, { texture, origin: [0, rows] }, [rest, 1]);
   }
-  mirror.holds = { buffer, offset_bytes, bytes, writes: writesOf(buffer) };
+  markFresh(mirror, tensor);
+}
+
+/** Notes that a texture has a tensor's present bytes. */
+export function markFresh(mirror: Mirror, { buffer, offset_bytes, shape, dtype }: Tensor): void {
+  mirror.holds = { buffer, offset_bytes, bytes: tensorBytes(shape, dtype), writes: writesOf(buffer) };
 }

@@ -11,7 +11,7 @@ import {
 } from "./kernel.ts";
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
-import { fitsTexture, isFresh, type Mirror, Mirrors, refresh } from "./mirrors.ts";
+import { fitsTexture, isFresh, isWorthCopying, markFresh, type Mirror, Mirrors, refresh } from "./mirrors.ts";
 import { roundUp } from "./shape.ts";
 import { Allocator, countWrite, type Tensor, tensorBytes } from "./tensor.ts";
 
@@ -39,6 +39,8 @@ interface Dispatch {
 interface Textured {
   mirror: Mirror;
   tensor: Tensor;
+  /** Whether the dispatch writes the texture as it writes the tensor. */
+  is_stored: boolean;
 }
 
 /** Counts since a recorder was made. */
@@ -162,20 +164,25 @@ export class Recorder {
     });
   }
 
-  /** A kernel as it reads these operands: through textures where this device does so and they fit. */
+  /** A kernel as it takes these operands: through textures where this device does so, they fit and it is worth it. */
   #compiled(kernel: Kernel, operands: Record<string, Tensor>): CompiledKernel {
     const { device } = this.gpu;
     if (!kernel.textures || !this.#mirrors) return compiledKernel(device, kernel);
-    const textured = compiledKernel(device, kernel, true);
-    return [...textured.formats].every(([name, format]) => fitsTexture(operands[name]!, format))
-      ? textured
-      : compiledKernel(device, kernel);
+    const wanted = Object.entries(kernel.textures).filter(([name, use]) =>
+      typeof use === "string" || isWorthCopying(operands[name]!, use!)
+    );
+    const compiled = compiledKernel(device, kernel, wanted.map(([name]) => name));
+    const fitting = wanted.filter(([name]) => fitsTexture(operands[name]!, compiled.formats.get(name)!));
+    return fitting.length === wanted.length
+      ? compiled
+      : compiledKernel(device, kernel, fitting.map(([name]) => name));
   }
 
   #textured(kernel: Kernel, { formats }: CompiledKernel, operands: Record<string, Tensor>): Textured[] {
     return [...formats].map(([name, format]) => {
-      const tensor = operands[name]!, kept = kernel.textures![name] === "kept" || tensor.buffer === this.#empty;
-      return { mirror: this.#mirrors!.find(tensor, format, kept), tensor };
+      const tensor = operands[name]!, use = kernel.textures![name];
+      const kept = typeof use === "string" || tensor.buffer === this.#empty;
+      return { mirror: this.#mirrors!.find(tensor, format, kept), tensor, is_stored: use === "stored" };
     });
   }
 
@@ -266,6 +273,7 @@ export class Recorder {
       pass.setBindGroup(0, bind_group, [params_offset]);
       pass.dispatchWorkgroups(grid[0], grid[1] ?? 1, grid[2] ?? 1);
       written.forEach(countWrite);
+      for (const { is_stored, mirror, tensor } of textured) { if (is_stored) markFresh(mirror, tensor); }
     }
     pass?.end();
     this.counters.dispatches += this.#dispatches.length;
@@ -286,9 +294,8 @@ export class Recorder {
       for (const name of list) {
         const tensor = operands[name], mirror = views.get(name);
         assert(tensor !== undefined, `${kernel.name} got its operand ${name}`);
-        key += mirror
-          ? `|t${mirror.id}`
-          : `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
+        if (mirror) key += `|t${mirror.id}`;
+        if (!mirror || list === outputs) key += `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
       }
     }
     for (const name of outputs) {
@@ -306,7 +313,7 @@ export class Recorder {
         resource: { buffer: this.#params, size: compiled.params_bytes },
       }];
       for (const name of [...inputs, ...outputs]) {
-        const mirror = views.get(name);
+        const mirror = outputs.includes(name) ? undefined : views.get(name);
         if (mirror) {
           entries.push({ binding: entries.length, resource: mirror.view });
           continue;
@@ -316,6 +323,10 @@ export class Recorder {
         const { buffer, offset_bytes: offset } = operands[name]!;
         const size = own_sizes.get(name) ?? buffer.size - offset;
         entries.push({ binding: entries.length, resource: { buffer, offset, size } });
+      }
+      for (const name of outputs) {
+        const mirror = views.get(name);
+        if (mirror) entries.push({ binding: entries.length, resource: mirror.view });
       }
       group = this.gpu.device.createBindGroup({ label: kernel.name, layout: compiled.layout, entries });
       this.#bind_groups.set(key, group);

@@ -1,5 +1,5 @@
 /**
- * Inputs that kernels for software adapters read through textures. llvmpipe loads from a buffer lane by lane, and writes
+ * Operands that kernels for software adapters read through textures. llvmpipe loads from a buffer lane by lane, and writes
  * each number into its vector through memory; it loads from a texture for all lanes at once. docs/decisions/
  * software_kernels.md has the figures. A kernel's text is the same for both; this file makes the texture's from the
  * buffer's. The bits are the same too.
@@ -28,67 +28,95 @@ export function textureBytes({ texel_bytes }: TextureFormat): number {
   return ROW_TEXELS * MOST_ROWS * texel_bytes;
 }
 
-const COMPONENTS = { 1: ["r32", ".x"], 2: ["rg32", ".xy"], 4: ["rgba32", ""] } as const;
-
-/** The elements of arrays that a texture can hold: numbers and vectors of 32-bit numbers. */
-function elementOf(type: string): { kind: "f32" | "u32"; components: 1 | 2 | 4 } | null {
-  const vector = /^(?:vec([24])<)?([fu]32)>?$/.exec(type);
-  if (!vector) return null;
-  return { kind: vector[2] as "f32" | "u32", components: Number(vector[1] ?? 1) as 1 | 2 | 4 };
-}
-
-/** A kernel's text with these inputs as textures, and their formats. */
+/** A kernel's text with textures, and their formats by operand. */
 export interface TexturedText {
   text: string;
   formats: ReadonlyMap<string, TextureFormat>;
 }
 
 /**
- * Turns inputs from storage buffers into textures: the declaration of `x` becomes a texture with a function `x_at`, and
- * every `x[i]` becomes `x_at(i)`.
+ * Turns inputs from storage buffers into textures, and gives outputs a texture besides: the declaration of an input `x`
+ * becomes a texture with a function `x_at`, and every `x[i]` becomes `x_at(i)`; every `y[i] = v;` of an output becomes
+ * `y_put(i, v);`, which stores in both. Lines stay where they are, so that the compiler's errors name the right ones.
  *
- * @param names Inputs that are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. No variable of a
- * function that is indexed has such a name.
+ * @param names inputs: those that are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. outputs: likewise,
+ * with the bindings of their textures; nothing but `=` changes one. No variable of a function that is indexed has such a name.
  *
  * @example
  * ```ts
  * import assert from "node:assert/strict";
  *
- * const { text, formats } = readTextures(
+ * const { text, formats } = withTextures(
  *   "@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;\nfn first(i: u32) -> f32 { return x[2u * i].x; }",
- *   ["x"],
+ *   { inputs: ["x"], outputs: new Map() },
  * );
  * assert.match(text, /var x: texture_2d<f32>;/);
  * assert.match(text, /return x_at\(2u \* i\)\.x;/);
  * assert.equal(formats.get("x")!.format, "rgba32float");
  * ```
  */
-export function readTextures(text: string, names: readonly string[]): TexturedText {
+export function withTextures(
+  text: string,
+  { inputs, outputs }: { inputs: readonly string[]; outputs: ReadonlyMap<string, number> },
+): TexturedText {
   const formats = new Map<string, TextureFormat>();
-  for (const name of names) {
-    const declared = new RegExp(`var<storage, read> ${name}: array<([\\w<>]+)>;`).exec(text);
-    assert(declared !== null, `an input ${name}`);
-    const type = declared[1]!, alias = new RegExp(`alias ${type} = ([\\w<>]+);`).exec(text)?.[1];
-    const element = elementOf(alias ?? type);
-    assert(element !== null, `${name} has elements that a texture holds`);
-    const { kind, components } = element, [channels, taken] = COMPONENTS[components];
-    formats.set(name, {
-      format: `${channels}${kind === "f32" ? "float" : "uint"}`,
-      sample_type: kind === "f32" ? "unfilterable-float" : "uint",
-      texel_bytes: 4 * components,
-    });
-    const at = `vec2<u32>(i & ${ROW_TEXELS - 1}u, i >> ${ROW_BITS}u)`;
-    // On the declaration's line, so that errors of the compiler name the right one.
-    const reader = `var ${name}: texture_2d<${kind}>; ` +
-      `fn ${name}_at(i: u32) -> ${type} { return textureLoad(${name}, ${at}, 0)${taken}; }`;
-    text = replaceIndexing(text.replace(declared[0], reader), name);
+  // Comments have formulas with brackets.
+  if (inputs.length + outputs.size > 0) text = text.replace(/\/\/.*$/gm, "");
+  for (const name of inputs) {
+    const { declaration, type, kind, components, format } = findArray(text, name, "read");
+    formats.set(name, format);
+    const reader = `var ${name}: texture_2d<${kind}>; fn ${name}_at(i: u32) -> ${type} ` +
+      `{ return textureLoad(${name}, ${PLACE}, 0)${components === 4 ? "" : `.${"xyzw".slice(0, components)}`}; }`;
+    text = replaceIndexing(text.replace(declaration, reader), name, (_, index) => [`${name}_at(${index})`, 0]);
+  }
+  for (const [name, binding] of outputs) {
+    const { declaration, type, kind, components, format } = findArray(text, name, "read_write");
+    formats.set(name, format);
+    const texel = components === 4 ? "v" : `vec4<${kind}>(v${`, ${kind}()`.repeat(4 - components)})`;
+    const writer = `@group(0) @binding(${binding}) var ${name}_texture: texture_storage_2d<${format.format}, write>; ` +
+      `fn ${name}_put(i: u32, v: ${type}) { ${name}[i] = v; textureStore(${name}_texture, ${PLACE}, ${texel}); }`;
+    text = replaceIndexing(text, name, (rest, index) => {
+      const stored = /^ = ([^;]*);/.exec(rest);
+      return stored ? [`${name}_put(${index}, ${stored[1]});`, stored[0].length] : null;
+    }).replace(declaration, `${declaration} ${writer}`);
   }
   return { text, formats };
 }
 
-/** Replaces every `name[…]` by `name_at(…)`. */
-function replaceIndexing(text: string, name: string): string {
-  const use = new RegExp(`(?<![.\\w])${name}\\[`);
+/** The texel of element i. */
+const PLACE = `vec2<u32>(i & ${ROW_TEXELS - 1}u, i >> ${ROW_BITS}u)`;
+
+/** The declaration of an array of the group, and what its elements are. */
+function findArray(text: string, name: string, access: "read" | "read_write") {
+  const declared = new RegExp(`var<storage, ${access}> ${name}: array<([\\w<>]+)>;`).exec(text);
+  assert(declared !== null, `an operand ${name}`);
+  const [declaration, type] = declared as unknown as [string, string];
+  const element = new RegExp(`alias ${type} = ([\\w<>]+);`).exec(text)?.[1] ?? type;
+  const parts = /^(?:vec([24])<)?([fu]32)>?$/.exec(element);
+  assert(parts !== null, `elements of ${name} that a texture holds`);
+  const kind = parts[2] as "f32" | "u32", components = Number(parts[1] ?? 1) as keyof typeof CHANNELS;
+  const format: TextureFormat = {
+    format: `${CHANNELS[components]}32${kind === "f32" ? "float" : "uint"}`,
+    sample_type: kind === "f32" ? "unfilterable-float" : "uint",
+    texel_bytes: 4 * components,
+  };
+  return { declaration, type, kind, components, format };
+}
+
+const CHANNELS = { 1: "r", 2: "rg", 4: "rgba" } as const;
+
+/**
+ * Replaces uses `name[index]`.
+ *
+ * @param replace Gets the text after a use and its index, and returns what stands for it and how much of the text after it;
+ * null: it stays.
+ */
+function replaceIndexing(
+  text: string,
+  name: string,
+  replace: (rest: string, index: string) => [string, number] | null,
+): string {
+  const use = new RegExp(`(?<![.\\w])${name}\\[`, "g");
   for (let found = use.exec(text); found; found = use.exec(text)) {
     const open = found.index + name.length;
     let depth = 1, close = open;
@@ -97,7 +125,11 @@ function replaceIndexing(text: string, name: string): string {
       assert(close < text.length, `a bracket after ${name} closes`);
       depth += text[close] === "[" ? 1 : text[close] === "]" ? -1 : 0;
     }
-    text = `${text.slice(0, open)}_at(${text.slice(open + 1, close)})${text.slice(close + 1)}`;
+    const replaced = replace(text.slice(close + 1), text.slice(open + 1, close));
+    if (!replaced) continue;
+    text = text.slice(0, found.index) + replaced[0] + text.slice(close + 1 + replaced[1]);
+    // An index may use the array itself.
+    use.lastIndex = found.index;
   }
   return text;
 }

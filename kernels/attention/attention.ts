@@ -68,6 +68,11 @@ function parts(
   return [...visibilityParts(...visibility), ...own];
 }
 
+/** Whether a kernel is the one for software adapters. */
+function isLanes([key]: AttentionKey): boolean {
+  return "LANES" in (JSON.parse(key) as UnrollConstants);
+}
+
 const forward = kernelFamily((...key: AttentionKey) => {
   const name = "attention_forward";
   return defineKernel({
@@ -76,6 +81,7 @@ const forward = kernelFamily((...key: AttentionKey) => {
     params: PARAMS,
     inputs: ["q", "k", "v", "rows"],
     outputs: ["o", "lse"],
+    ...isLanes(key) && { textures: { q: 1, k: 64, v: 64 } },
   });
 });
 
@@ -85,6 +91,7 @@ const delta = defineKernel({
   params: { count: "u32", width: "u32" },
   inputs: ["o", "d_o"],
   outputs: ["delta"],
+  textures: { o: 1, d_o: 1 },
 });
 
 const backwardQuery = kernelFamily((...key: AttentionKey) => {
@@ -95,6 +102,7 @@ const backwardQuery = kernelFamily((...key: AttentionKey) => {
     params: PARAMS,
     inputs: BACKWARD_INPUTS,
     outputs: ["d_q"],
+    ...isLanes(key) && { textures: { q: 1, d_o: 1, k: 64, v: 64 } },
   });
 });
 
@@ -111,6 +119,7 @@ const backwardKeyLanes = kernelFamily((...key: AttentionKey) =>
     params: PARAMS,
     inputs: BACKWARD_INPUTS,
     outputs: ["d_k", "d_v"],
+    textures: { k: 1, v: 1, q: 64, d_o: 64, lse: 64, delta: 64, rows: 64 },
   })
 );
 

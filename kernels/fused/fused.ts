@@ -6,14 +6,14 @@
 import { assert } from "../../core/errors.ts";
 import { type Activation, activationPart } from "../gated_activation/gated_activation.ts";
 import { defineKernel, type WgslPart } from "../kernel.ts";
-import { expectPages, pageParts } from "../kv_pages/kv_pages.ts";
+import { expectPages, PAGE_TEXTURES, pageParts } from "../kv_pages/kv_pages.ts";
 import { CHUNKS_BATCH } from "../matmul/matmul.ts";
 import type { SegmentPlace, SegmentSums } from "../matmul/matmul_segments.ts";
 import { operandPart } from "../matmul/matmul_text.ts";
 import type { Recorder } from "../recorder.ts";
 import { groupSumPart, normThreads } from "../rms_norm/rms_norm.ts";
 import type { RopePairing } from "../rope/rope.ts";
-import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
+import { ceilDiv, elementCount, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { bytesOf, type DType, type Tensor } from "../tensor.ts";
 import { unroll } from "../unroll.ts";
 import { constantsPart, itemPart, kernelFamily, wrappedGrid } from "../variant.ts";
@@ -157,6 +157,7 @@ const headsLanesKernel = kernelFamily((pairing: RopePairing, dtype: DType) =>
     },
     inputs: ["k", "v", "vectors", "cosines", "sines", "places"],
     outputs: ["q", "k_pages", "v_pages"],
+    textures: { ...PAGE_TEXTURES, k: 2, v: 2, vectors: "kept", cosines: "kept", sines: "kept" },
   })
 );
 
@@ -315,6 +316,8 @@ function headOperands(
   const { empty } = recorder;
   const vectors = heads.flatMap(({ bias, gamma }) => [bias, gamma]).filter((vector) => vector !== null);
   const start = Math.min(...vectors.map(({ offset_bytes }) => offset_bytes));
+  const end = Math.max(...vectors.map(({ offset_bytes, shape }) => offset_bytes + 4 * elementCount(shape)));
+  const first = vectors.find(({ offset_bytes }) => offset_bytes === start);
   const vector = (tensor: Tensor | null) => tensor ? (tensor.offset_bytes - start) / 16 : NONE;
   const segments = heads.map(({ bias, gamma }, s) => {
     const count = s === 0 ? query_heads : kv_heads;
@@ -324,7 +327,7 @@ function headOperands(
   });
   const operands = {
     ...{ cosines: rotation?.cosines ?? empty, sines: rotation?.sines ?? empty, places, q, k_pages, v_pages },
-    vectors: vectors.find(({ offset_bytes }) => offset_bytes === start) ?? empty,
+    vectors: first ? { ...first, shape: [(end - start) / 4] } : empty,
   };
   const pairing: RopePairing = rotation?.pairing ?? "half";
   return { rows, width, kv_heads, query_heads, segments, operands, pairing, rotates: rotation ? 1 : 0 };

@@ -37,6 +37,7 @@ const forwardKernel = kernelFamily((activation: Activation, size: ItemSize) =>
     params: { items: "u32" },
     inputs: ["gate", "up"],
     outputs: ["h"],
+    textures: { gate: 1, up: 1 },
   })
 );
 
@@ -47,6 +48,7 @@ const backwardKernel = kernelFamily((activation: Activation, size: ItemSize) =>
     params: { items: "u32" },
     inputs: ["gate", "up", "d_h"],
     outputs: ["d_gate", "d_up"],
+    textures: { gate: 1, up: 1, d_h: 1 },
   })
 );
 

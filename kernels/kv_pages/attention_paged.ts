@@ -72,6 +72,7 @@ const sharedLanes = kernelFamily((...key: PagedKey) =>
     params: PARAMS,
     inputs: INPUTS,
     outputs: ["o", "state"],
+    textures: { k_pages: "kept", v_pages: "kept", q: 1 },
   })
 );
 
@@ -85,6 +86,8 @@ const ownLanes = kernelFamily((...key: PagedKey) =>
     params: PARAMS,
     inputs: INPUTS,
     outputs: ["o", "state"],
+    // All lanes read the same row of q.
+    textures: { k_pages: "kept", v_pages: "kept", q: 8 },
   })
 );
 

@@ -26,6 +26,9 @@ export function pageParts(dtype: DType): WgslPart[] {
   return [constantsPart({ PAGE_TOKENS }), numbers];
 }
 
+/** Attention reads pages on a software adapter through textures, so whoever writes a page writes its texture too. */
+export const PAGE_TEXTURES = { k_pages: "stored", v_pages: "stored" } as const;
+
 const write = kernelFamily((dtype: DType) =>
   defineKernel({
     name: "kv_write",
@@ -33,6 +36,7 @@ const write = kernelFamily((dtype: DType) =>
     params: { count: "u32", kv_heads: "u32", slot_pages: "u32", width: "u32" },
     inputs: ["k", "v", "page_table", "slots", "positions"],
     outputs: ["k_pages", "v_pages"],
+    textures: PAGE_TEXTURES,
   })
 );
 
@@ -53,6 +57,7 @@ const copyPage = kernelFamily((dtype: DType) =>
     params: { count: "u32", kv_heads: "u32", width: "u32" },
     inputs: ["copies"],
     outputs: ["k_pages", "v_pages"],
+    textures: PAGE_TEXTURES,
   })
 );
 

@@ -44,6 +44,7 @@ const lanesKernel = kernelFamily((lanes: number, blocks: number) =>
     params: OUT_PARAMS,
     inputs: ["p", "q"],
     outputs: ["out"],
+    textures: { p: 2, q: 16 },
   })
 );
 

@@ -25,6 +25,7 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
     params: { rows: "u32", items: "u32", slices: "u32" },
     inputs: ["logits"],
     outputs: ["partials"],
+    textures: { logits: 1 },
   })
 );
 

@@ -1,6 +1,6 @@
 /** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
 
-import { defineKernel, type Kernel } from "../kernel.ts";
+import { defineKernel, type Kernel, type TextureUse } from "../kernel.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
@@ -111,10 +111,10 @@ export function matmulKernel(
   return kernel;
 }
 
-/** What software adapters read through textures: for few rows the matrices alone, because a copy of x takes longer. */
-function texturesOf(planes: readonly string[], { owns }: LanesLayout): Record<string, "kept" | "pooled"> {
+/** What software adapters read through textures. Each tile of columns reads x and u; a product has many, or is small. */
+function texturesOf(planes: readonly string[], { owns }: LanesLayout): Record<string, TextureUse> {
   const matrices = Object.fromEntries([...planes, "lora"].map((name) => [name, "kept" as const]));
-  return owns === "columns" ? matrices : { ...matrices, x: "pooled", u: "pooled" };
+  return { ...matrices, x: owns === "columns" ? 8 : 64, u: 64 };
 }
 
 /** Sums of chunks that a thread loads without waiting for one after the other. */

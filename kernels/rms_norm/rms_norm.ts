@@ -46,6 +46,7 @@ const forwardKernel = kernelFamily((form: KernelForm, size: ItemSize, threads: n
     params: { rows: "u32", items: "u32", width: "u32", eps: "f32", addend: "u32" },
     inputs: ["x", "gamma", "residual"],
     outputs: ["y", "rstd"],
+    ...(form === "lanes" && { textures: { x: 2, gamma: "kept", residual: 1 } }),
   })
 );
 
@@ -59,6 +60,7 @@ const backwardKernel = kernelFamily((form: KernelForm, size: ItemSize, threads: 
     params: { rows: "u32", items: "u32", width: "u32", accumulate: "u32" },
     inputs: ["x", "gamma", "rstd", "d_y"],
     outputs: ["d_x"],
+    ...(form === "lanes" && { textures: { x: 2, gamma: "kept", d_y: 2 } }),
   })
 );
 

@@ -44,6 +44,7 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
     params: { rows: "u32", items: "u32", slices: "u32", mask_words: "u32", has_cutoff: "u32" },
     inputs: ["logits", "mask", "temperature", "rng_key", "position", "cutoff"],
     outputs: ["partials"],
+    textures: { logits: 1 },
   })
 );
 

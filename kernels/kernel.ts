@@ -6,8 +6,11 @@ import { type TextureFormat, withTextures } from "./textures.ts";
 
 type ParamType = "u32" | "i32" | "f32";
 
+/** Workgroups along x, y and z; trailing ones may be left out. */
+export type Grid = readonly [number, number?, number?];
+
 /** How a kernel uses an operand's texture; see {@link KernelSpec.textures}. */
-export type TextureUse = number | "kept" | "stored";
+export type TextureUse = number | ((grid: Grid) => number) | "kept" | "stored";
 
 /** A piece of WGSL, and its name in compile errors. */
 export interface WgslPart {
@@ -27,7 +30,7 @@ export interface KernelSpec<P extends string, I extends string, O extends string
   outputs: readonly O[];
   /**
    * What a software adapter reads or writes through textures (`textures.ts`); absent: nothing. Of an input: how often each
-   * number is read, so that a tensor of too few numbers is not copied; or `kept` for one that seldom changes, which has a
+   * number is read, which may follow from the grid, so that a tensor of too few numbers is not copied; or `kept` for one that seldom changes, which has a
    * texture of its own. Of an output: `stored`, for one whose texture is written with it, so that it need not be copied.
    */
   textures?: Readonly<Partial<Record<NoInfer<I | O>, TextureUse>>>;

@@ -5,6 +5,7 @@ import {
   type CompiledKernel,
   compiledKernel,
   compileFailure,
+  type Grid,
   type Kernel,
   type Operands,
   type Params,
@@ -14,9 +15,6 @@ import { Staging } from "./readback.ts";
 import { fitsTexture, isFresh, isWorthCopying, markFresh, type Mirror, Mirrors, refresh } from "./mirrors.ts";
 import { roundUp } from "./shape.ts";
 import { Allocator, countWrite, type Tensor, tensorBytes } from "./tensor.ts";
-
-/** Workgroups along x, y and z; trailing ones may be left out. */
-export type Grid = readonly [number, number?, number?];
 
 /** Bytes for the parameters of one submit: 4,096 dispatches at the coarsest alignment. More go into another submit. */
 const PARAMS_BYTES = 1 << 20;
@@ -143,7 +141,7 @@ export class Recorder {
     if (grid.some((size) => size === 0)) return;
     const limit = this.gpu.device.limits.maxComputeWorkgroupsPerDimension;
     assert(grid.every((size) => size! <= limit), `${kernel.name}: grid ${grid} within ${limit} per axis`);
-    const compiled = this.#compiled(kernel, operands as Record<string, Tensor>);
+    const compiled = this.#compiled(kernel, operands as Record<string, Tensor>, grid);
     if (this.#params_bytes + compiled.params_bytes > PARAMS_BYTES) this.submit();
     const params_offset = this.#params_bytes;
     const values = params as Record<string, number>;
@@ -165,11 +163,11 @@ export class Recorder {
   }
 
   /** A kernel as it takes these operands: through textures where this device does so, they fit and it is worth it. */
-  #compiled(kernel: Kernel, operands: Record<string, Tensor>): CompiledKernel {
+  #compiled(kernel: Kernel, operands: Record<string, Tensor>, grid: Grid): CompiledKernel {
     const { device } = this.gpu;
     if (!kernel.textures || !this.#mirrors) return compiledKernel(device, kernel);
     const wanted = Object.entries(kernel.textures).filter(([name, use]) =>
-      typeof use === "string" || isWorthCopying(operands[name]!, use!)
+      typeof use === "string" || isWorthCopying(operands[name]!, typeof use === "number" ? use : use!(grid))
     );
     const compiled = compiledKernel(device, kernel, wanted.map(([name]) => name));
     const fitting = wanted.filter(([name]) => fitsTexture(operands[name]!, compiled.formats.get(name)!));

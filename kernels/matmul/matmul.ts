@@ -1,6 +1,6 @@
 /** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
 
-import { defineKernel, type Kernel, type TextureUse } from "../kernel.ts";
+import { defineKernel, type Grid, type Kernel, type TextureUse } from "../kernel.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
@@ -26,7 +26,6 @@ import { chooseMatrices, matricesParts } from "./matmul_matrices.ts";
 import {
   groupColumns,
   groupRows,
-  type LanesLayout,
   type MatmulKind,
   matmulParts,
   type ProductTerms,
@@ -104,17 +103,18 @@ export function matmulKernel(
       },
       inputs: [...planes, "x", "u", "lora", "residual"],
       outputs: ["y"],
-      ...(layout.form === "lanes" && { textures: texturesOf(planes, layout) }),
+      ...(layout.form === "lanes" && { textures: texturesOf(planes) }),
     }) as Kernel;
     kernels.set(key, kernel);
   }
   return kernel;
 }
 
-/** What software adapters read through textures. Each tile of columns reads x and u; a product has many, or is small. */
-function texturesOf(planes: readonly string[], { owns }: LanesLayout): Record<string, TextureUse> {
+/** What software adapters read through textures. Each tile of columns reads x and u. */
+function texturesOf(planes: readonly string[]): Record<string, TextureUse> {
   const matrices = Object.fromEntries([...planes, "lora"].map((name) => [name, "kept" as const]));
-  return { ...matrices, x: owns === "columns" ? 8 : 64, u: 64 };
+  const tiles = ([, columns = 1]: Grid) => columns;
+  return { ...matrices, x: tiles, u: tiles };
 }
 
 /** Sums of chunks that a thread loads without waiting for one after the other. */

@@ -1,8 +1,8 @@
 /** Profiles a decode step and a training step: every kernel of a recorded step, timed separately. */
 
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
-import type { Kernel } from "../../kernels/kernel.ts";
-import type { Grid, Recorder } from "../../kernels/recorder.ts";
+import type { Grid, Kernel } from "../../kernels/kernel.ts";
+import type { Recorder } from "../../kernels/recorder.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import { openGguf } from "../../trainer/formats/gguf.ts";

@@ -5,7 +5,8 @@ import { expectClose, gpuTest, randomNormal, randomWeight, uploadWeight } from "
 import type { Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
-import { type Grid, Recorder } from "../../kernels/recorder.ts";
+import type { Grid } from "../../kernels/kernel.ts";
+import { Recorder } from "../../kernels/recorder.ts";
 import { ropeTable } from "../../kernels/rope/rope.ts";
 import { Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { WeightTypeName } from "../../kernels/weights/table.ts";

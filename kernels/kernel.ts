@@ -30,8 +30,8 @@ export interface KernelSpec<P extends string, I extends string, O extends string
   outputs: readonly O[];
   /**
    * What a software adapter reads or writes through textures (`textures.ts`); absent: nothing. Of an input: how often each
-   * number is read, which may follow from the grid, so that a tensor of too few numbers is not copied; or `kept` for one that seldom changes, which has a
-   * texture of its own. Of an output: `stored`, for one whose texture is written with it, so that it need not be copied.
+   * number is read, which may follow from the grid, so that a tensor of too few numbers is not copied; or `kept` for one that seldom changes. Of an output: likewise, for one that is read as it was
+   * before the dispatch; or `stored`, for one whose texture is written with it, so that it need not be copied.
    */
   textures?: Readonly<Partial<Record<NoInfer<I | O>, TextureUse>>>;
 }
@@ -132,10 +132,13 @@ export function compileFailure(device: GPUDevice): ServiceError | null {
 }
 
 function compileKernel(device: GPUDevice, kernel: Kernel, textured: readonly string[]): CompiledKernel {
-  const { inputs, outputs } = kernel, stored = outputs.filter((name) => textured.includes(name));
+  const { inputs, outputs } = kernel, besides = outputs.filter((name) => textured.includes(name));
   const { text, formats } = withTextures(kernelText(kernel), {
     inputs: inputs.filter((name) => textured.includes(name)),
-    outputs: new Map(stored.map((name, i) => [name, 1 + inputs.length + outputs.length + i])),
+    outputs: new Map(besides.map((name, i) => {
+      const use = kernel.textures![name] === "stored" ? "stored" : "before";
+      return [name, { use, binding: 1 + inputs.length + outputs.length + i }];
+    })),
   });
   const params_bytes = Math.max(16, Math.ceil(Object.keys(kernel.params).length / 4) * 16);
   const entries: GPUBindGroupLayoutEntry[] = [{
@@ -150,9 +153,12 @@ function compileKernel(device: GPUDevice, kernel: Kernel, textured: readonly str
       entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });
     }
   }
-  for (const name of stored) {
-    const storageTexture = { access: "write-only", format: formats.get(name)!.format } as const;
-    entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, storageTexture });
+  for (const name of besides) {
+    const { format, sample_type } = formats.get(name)!;
+    const bound = kernel.textures![name] === "stored"
+      ? { storageTexture: { access: "write-only", format } } as const
+      : { texture: { sampleType: sample_type } };
+    entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });
   }
   const layout = device.createBindGroupLayout({ label: kernel.name, entries });
   device.pushErrorScope("validation");

@@ -12,7 +12,15 @@ import {
 } from "./kernel.ts";
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
-import { fitsTexture, isFresh, isWorthCopying, markFresh, type Mirror, Mirrors, refresh } from "./mirrors.ts";
+import {
+  findMirror,
+  fitsTexture,
+  isFresh,
+  isWorthCopying,
+  markFresh,
+  type Mirror,
+  refresh,
+} from "./mirrors.ts";
 import { roundUp } from "./shape.ts";
 import { Allocator, countWrite, type Tensor, tensorBytes } from "./tensor.ts";
 
@@ -86,8 +94,6 @@ export class Recorder {
   readonly #params_data: DataView<ArrayBuffer>;
   #params_bytes = 0;
   #scratch: Tensor | null = null;
-  /** Null on a GPU, which reads buffers. */
-  readonly #mirrors: Mirrors | null;
   #dispatches: Dispatch[] = [];
 
   /** @param allocator Counts the recorder's own buffers; absent: they are not counted. */
@@ -102,7 +108,6 @@ export class Recorder {
     const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
     this.#params = this.#buffers.createBuffer("recorder", PARAMS_BYTES, usage);
     this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
-    this.#mirrors = gpu.facts.software ? new Mirrors(gpu.device) : null;
   }
 
   /** A tensor of zeros for an operand that a parameter disables. */
@@ -158,14 +163,14 @@ export class Recorder {
     this.#dispatches.push({
       ...{ compiled, params_offset, grid, textured },
       bind_group: this.#bindGroup(kernel, compiled, { tensors, textured }),
-      written: this.#mirrors ? kernel.outputs.map((name) => tensors[name]!.buffer) : [],
+      written: this.gpu.facts.software ? kernel.outputs.map((name) => tensors[name]!.buffer) : [],
     });
   }
 
   /** A kernel as it takes these operands: through textures where this device does so, they fit and it is worth it. */
   #compiled(kernel: Kernel, operands: Record<string, Tensor>, grid: Grid): CompiledKernel {
     const { device } = this.gpu;
-    if (!kernel.textures || !this.#mirrors) return compiledKernel(device, kernel);
+    if (!kernel.textures || !this.gpu.facts.software) return compiledKernel(device, kernel);
     const wanted = Object.entries(kernel.textures).filter(([name, use]) =>
       typeof use === "string" || isWorthCopying(operands[name]!, typeof use === "number" ? use : use!(grid))
     );
@@ -178,9 +183,9 @@ export class Recorder {
 
   #textured(kernel: Kernel, { formats }: CompiledKernel, operands: Record<string, Tensor>): Textured[] {
     return [...formats].map(([name, format]) => {
-      const tensor = operands[name]!, use = kernel.textures![name];
-      const kept = typeof use === "string" || tensor.buffer === this.#empty;
-      return { mirror: this.#mirrors!.find(tensor, format, kept), tensor, is_stored: use === "stored" };
+      const tensor = operands[name]!;
+      const mirror = findMirror(this.gpu.device, tensor, format);
+      return { mirror, tensor, is_stored: kernel.textures![name] === "stored" };
     });
   }
 
@@ -246,7 +251,6 @@ export class Recorder {
 
   destroy(): void {
     this.#buffers.destroy();
-    this.#mirrors?.destroy();
     this.#bind_groups.clear();
   }
 
@@ -255,8 +259,6 @@ export class Recorder {
     if (this.#params_bytes > 0) {
       device.queue.writeBuffer(this.#params, 0, this.#params_data.buffer, 0, roundUp(this.#params_bytes, 4));
     }
-    // Those that the submit before this one used last.
-    this.#mirrors?.freeRetired();
     const encoder = device.createCommandEncoder();
     let pass: GPUComputePassEncoder | null = null, pipeline: GPUComputePipeline | null = null;
     for (const { compiled, bind_group, params_offset, grid, textured, written } of this.#dispatches) {
@@ -271,7 +273,7 @@ export class Recorder {
       pass.setBindGroup(0, bind_group, [params_offset]);
       pass.dispatchWorkgroups(grid[0], grid[1] ?? 1, grid[2] ?? 1);
       written.forEach(countWrite);
-      for (const { is_stored, mirror, tensor } of textured) { if (is_stored) markFresh(mirror, tensor); }
+      for (const { is_stored, mirror, tensor } of textured) if (is_stored) markFresh(mirror, tensor);
     }
     pass?.end();
     this.counters.dispatches += this.#dispatches.length;

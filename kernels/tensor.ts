@@ -50,6 +50,14 @@ export function writesOf(buffer: GPUBuffer): number {
   return writes.get(buffer) ?? 0;
 }
 
+/** What is freed with a buffer. */
+const followers = new WeakMap<GPUBuffer, () => void>();
+
+/** Calls `free` when a buffer is destroyed. */
+export function onDestroy(buffer: GPUBuffer, free: () => void): void {
+  followers.set(buffer, free);
+}
+
 /** The part of a device that an {@link Allocator} uses: a real device, or one that only counts (`counting_gpu.ts`). */
 export interface BufferDevice {
   readonly limits: Pick<GPUSupportedLimits, "maxStorageBufferBindingSize" | "maxBufferSize">;
@@ -179,6 +187,7 @@ export class Allocator {
     for (const scope of this.#scopes) scope.destroy();
     for (const { buffer, component, size } of this.#buffers.splice(0)) {
       buffer.destroy();
+      followers.get(buffer)?.();
       this.#count(component, -size);
     }
     if (this.#parent) this.#parent.#scopes.delete(this);

@@ -34,13 +34,21 @@ export interface TexturedText {
   formats: ReadonlyMap<string, TextureFormat>;
 }
 
+/** What an output has besides its buffer: a texture that is stored with it, or one of the numbers that it had before. */
+export interface OutputTexture {
+  use: "stored" | "before";
+  binding: number;
+}
+
 /**
- * Turns inputs from storage buffers into textures, and gives outputs a texture besides: the declaration of an input `x`
- * becomes a texture with a function `x_at`, and every `x[i]` becomes `x_at(i)`; every `y[i] = v;` of an output becomes
- * `y_put(i, v);`, which stores in both. Lines stay where they are, so that the compiler's errors name the right ones.
+ * Turns inputs from storage buffers into textures, and gives outputs a texture besides. The declaration of an input `x` becomes
+ * a texture with a function `x_at`, and every `x[i]` becomes `x_at(i)`. Of an output that is `stored`, every `y[i] = v;`
+ * becomes `y_put(i, v);`, which stores in both; of one that is read as it was `before`, every other `y[i]` becomes `y_at(i)`.
+ * Lines stay where they are, so that the compiler's errors name the right ones.
  *
- * @param names inputs: those that are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. outputs: likewise,
- * with the bindings of their textures; nothing but `=` changes one. No variable of a function that is indexed has such a name.
+ * @param names Operands that are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. Nothing but `=` changes
+ * an output, and one that is read as it was before is read nowhere else than where it is stored. No variable of a function that
+ * is indexed has such a name.
  *
  * @example
  * ```ts
@@ -57,23 +65,35 @@ export interface TexturedText {
  */
 export function withTextures(
   text: string,
-  { inputs, outputs }: { inputs: readonly string[]; outputs: ReadonlyMap<string, number> },
+  { inputs, outputs }: { inputs: readonly string[]; outputs: ReadonlyMap<string, OutputTexture> },
 ): TexturedText {
   const formats = new Map<string, TextureFormat>();
   // Comments have formulas with brackets.
   if (inputs.length + outputs.size > 0) text = text.replace(/\/\/.*$/gm, "");
   for (const name of inputs) {
-    const { declaration, type, kind, components, format } = findArray(text, name, "read");
-    formats.set(name, format);
-    const reader = `var ${name}: texture_2d<${kind}>; fn ${name}_at(i: u32) -> ${type} ` +
-      `{ return textureLoad(${name}, ${PLACE}, 0)${components === 4 ? "" : `.${"xyzw".slice(0, components)}`}; }`;
-    text = replaceIndexing(text.replace(declaration, reader), name, (_, index) => [`${name}_at(${index})`, 0]);
+    const found = findArray(text, name, "read");
+    formats.set(name, found.format);
+    text = text.replace(found.declaration, `var ${name}: ${reader(name, name, found)}`);
+    text = replaceIndexing(text, name, (_, index) => [`${name}_at(${index})`, 0]);
   }
-  for (const [name, binding] of outputs) {
-    const { declaration, type, kind, components, format } = findArray(text, name, "read_write");
+  for (const [name, { use, binding }] of outputs) {
+    const found = findArray(text, name, "read_write"),
+      { declaration, type, kind, components, format } = found;
     formats.set(name, format);
+    if (use === "before") {
+      const before = `@group(0) @binding(${binding}) var ${name}_texture: ${
+        reader(name, `${name}_texture`, found)
+      }`;
+      text = replaceIndexing(
+        text,
+        name,
+        (rest, index) => rest.startsWith(" = ") ? null : [`${name}_at(${index})`, 0],
+      ).replace(declaration, `${declaration} ${before}`);
+      continue;
+    }
     const texel = components === 4 ? "v" : `vec4<${kind}>(v${`, ${kind}()`.repeat(4 - components)})`;
-    const writer = `@group(0) @binding(${binding}) var ${name}_texture: texture_storage_2d<${format.format}, write>; ` +
+    const writer =
+      `@group(0) @binding(${binding}) var ${name}_texture: texture_storage_2d<${format.format}, write>; ` +
       `fn ${name}_put(i: u32, v: ${type}) { ${name}[i] = v; textureStore(${name}_texture, ${PLACE}, ${texel}); }`;
     text = replaceIndexing(text, name, (rest, index) => {
       const stored = /^ = ([^;]*);/.exec(rest);
@@ -86,8 +106,23 @@ export function withTextures(
 /** The texel of element i. */
 const PLACE = `vec2<u32>(i & ${ROW_TEXELS - 1}u, i >> ${ROW_BITS}u)`;
 
+/** A texture's type, and the function that reads an operand's elements from it. */
+function reader(name: string, texture: string, { type, kind, components }: FoundArray): string {
+  const taken = components === 4 ? "" : `.${"xyzw".slice(0, components)}`;
+  return `texture_2d<${kind}>; ` +
+    `fn ${name}_at(i: u32) -> ${type} { return textureLoad(${texture}, ${PLACE}, 0)${taken}; }`;
+}
+
 /** The declaration of an array of the group, and what its elements are. */
-function findArray(text: string, name: string, access: "read" | "read_write") {
+interface FoundArray {
+  declaration: string;
+  type: string;
+  kind: "f32" | "u32";
+  components: keyof typeof CHANNELS;
+  format: TextureFormat;
+}
+
+function findArray(text: string, name: string, access: "read" | "read_write"): FoundArray {
   const declared = new RegExp(`var<storage, ${access}> ${name}: array<([\\w<>]+)>;`).exec(text);
   assert(declared !== null, `an operand ${name}`);
   const [declaration, type] = declared as unknown as [string, string];

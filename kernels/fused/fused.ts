@@ -157,7 +157,7 @@ const headsLanesKernel = kernelFamily((pairing: RopePairing, dtype: DType) =>
     },
     inputs: ["k", "v", "vectors", "cosines", "sines", "places"],
     outputs: ["q", "k_pages", "v_pages"],
-    textures: { ...PAGE_TEXTURES, k: 2, v: 2, vectors: "kept", cosines: "kept", sines: "kept" },
+    textures: { ...PAGE_TEXTURES, q: 2, k: 2, v: 2, vectors: "kept", cosines: "kept", sines: "kept" },
   })
 );
 

@@ -1,6 +1,6 @@
 /** Attention of rows over their sequences' pages, for prefill and decode. The formulas are in the shaders. */
 
-import { defineKernel, type Operands, type WgslPart } from "../kernel.ts";
+import { defineKernel, type Operands, type TextureUse, type WgslPart } from "../kernel.ts";
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
@@ -42,6 +42,11 @@ const MAX_WIDTH = 256;
 const PARAMS = { rows: "u32", heads: "u32", kv_heads: "u32", slot_pages: "u32", scale: "f32" } as const;
 const INPUTS = ["q", "k_pages", "v_pages", "page_table", "slots", "positions"] as const;
 
+/** What software adapters read through textures: each subgroup reads the pages of its rows. */
+const PAGED_TEXTURES: Record<string, TextureUse> = {
+  ...{ k_pages: "kept", v_pages: "kept", page_table: 64, slots: 64, positions: 64 },
+};
+
 /** The key of a kernel: its template's constants in JSON; window and soft cap of scores, 0 for none. */
 type PagedKey = [dtype: DType, constants: string, window: number, soft_cap: number];
 
@@ -72,7 +77,7 @@ const sharedLanes = kernelFamily((...key: PagedKey) =>
     params: PARAMS,
     inputs: INPUTS,
     outputs: ["o", "state"],
-    textures: { k_pages: "kept", v_pages: "kept", q: 1 },
+    textures: { ...PAGED_TEXTURES, q: 1 },
   })
 );
 
@@ -87,7 +92,7 @@ const ownLanes = kernelFamily((...key: PagedKey) =>
     inputs: INPUTS,
     outputs: ["o", "state"],
     // All lanes read the same row of q.
-    textures: { k_pages: "kept", v_pages: "kept", q: 8 },
+    textures: { ...PAGED_TEXTURES, q: 8 },
   })
 );
 

@@ -103,7 +103,8 @@ export function matmulKernel(
       },
       inputs: [...planes, "x", "u", "lora", "residual"],
       outputs: ["y"],
-      ...(layout.form === "lanes" && { textures: texturesOf(planes) }),
+      ...(layout.form === "lanes" &&
+        { textures: texturesOf(planes, (terms.addend & Addend.Y) !== 0 || terms.continued) }),
     }) as Kernel;
     kernels.set(key, kernel);
   }
@@ -111,10 +112,10 @@ export function matmulKernel(
 }
 
 /** What software adapters read through textures. Each tile of columns reads x and u. */
-function texturesOf(planes: readonly string[]): Record<string, TextureUse> {
+function texturesOf(planes: readonly string[], reads_y: boolean): Record<string, TextureUse> {
   const matrices = Object.fromEntries([...planes, "lora"].map((name) => [name, "kept" as const]));
   const tiles = ([, columns = 1]: Grid) => columns;
-  return { ...matrices, x: tiles, u: tiles };
+  return { ...matrices, x: tiles, u: tiles, residual: 1, ...(reads_y && { y: 1 }) };
 }
 
 /** Sums of chunks that a thread loads without waiting for one after the other. */

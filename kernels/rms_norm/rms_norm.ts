@@ -60,7 +60,7 @@ const backwardKernel = kernelFamily((form: KernelForm, size: ItemSize, threads: 
     params: { rows: "u32", items: "u32", width: "u32", accumulate: "u32" },
     inputs: ["x", "gamma", "rstd", "d_y"],
     outputs: ["d_x"],
-    ...(form === "lanes" && { textures: { x: 2, gamma: "kept", d_y: 2 } }),
+    ...(form === "lanes" && { textures: { x: 2, gamma: "kept", d_y: 2, d_x: 1 } }),
   })
 );
 

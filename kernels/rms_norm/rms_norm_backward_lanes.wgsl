@@ -32,6 +32,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let along = item_sum(sum) * scale * scale / f32(params.width);
   for (var i = 0u; i < params.items; i++) {
     let d = scale * (d_y[row + i] * gamma[i] - x[row + i] * along);
-    if params.accumulate == 1u { d_x[row + i] += d; } else { d_x[row + i] = d; }
+    if params.accumulate == 1u { d_x[row + i] = d_x[row + i] + d; } else { d_x[row + i] = d; }
   }
 }

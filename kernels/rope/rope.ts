@@ -25,7 +25,7 @@ const kernel = kernelFamily((size: ItemSize) =>
     params: { rows: "u32", heads: "u32", thread_heads: "u32", half_items: "u32", sign: "f32" },
     inputs: ["positions", "cosines", "sines"],
     outputs: ["x"],
-    textures: { cosines: "kept", sines: "kept" },
+    textures: { cosines: "kept", sines: "kept", x: 1 },
   })
 );
 

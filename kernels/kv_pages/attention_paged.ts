@@ -275,10 +275,14 @@ export function attentionPaged(
   if (form === "tiles") return recordTokens(recorder, tensors, { rules, shape, ...options });
   const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
   const y = kv_heads * plan.chunks;
-  const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
-  recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
+  const CONTINUES = rows > 1 ? 1 : 0;
+  if (CONTINUES || lanes === 1) {
+    const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
+    recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
+  }
   if (lanes === 1) return; // A row without lanes beside it finds all of its pages shared.
-  const own = ownLanes(dtype, JSON.stringify({ ...plan.constants, CHUNKS: ceilDiv(D4, lanes) }), ...visible);
+  const constants = { ...plan.constants, CHUNKS: ceilDiv(D4, lanes), CONTINUES };
+  const own = ownLanes(dtype, JSON.stringify(constants), ...visible);
   recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, Math.min(rows, lanes)]);
 }
 

@@ -1,5 +1,5 @@
 // Paged attention for software adapters, second of two kernels: the tokens that a row does not share with the rows of
-// its subgroup. A subgroup owns one row and one key/value head: its lanes are the tokens of a block for the scores and
+// its subgroup, or all tokens of a row that is alone in its call (CONTINUES 0). A subgroup owns one row and one key/value head: its lanes are the tokens of a block for the scores and
 // the vectors of o for the values, so that each element of the pages is loaded once for HEADS heads.
 //
 // The formula and the order of the sums are those of attention_paged_shared_lanes.wgsl, which ran before.
@@ -29,25 +29,31 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let kv = group.y / chunks;
   let chunk = group.y % chunks * {HEADS}u;
 
-  let lane_slot = slot_of(first + lane);
-  let shared_end = shared_tokens(lane, lane_slot, tokens_of(first + lane, lane_slot)).x;
+  var shared_end = 0u;
+  if {CONTINUES}u == 1u {
+    let lane_slot = slot_of(first + lane);
+    shared_end = shared_tokens(lane, lane_slot, tokens_of(first + lane, lane_slot)).x;
+  }
   let row = first + group.z;
   let slot = slot_of(row);
   let tokens = tokens_of(row, slot);
-  if tokens <= shared_end { return; }
-  let place = tokens - 1u;
+  if {CONTINUES}u == 1u && tokens <= shared_end { return; }
+  // Without tokens no key is in range.
+  let place = max(tokens, 1u) - 1u;
   let begin = first_seen(place);
 
   #for h HEADS
   let at{h} = row * params.heads + kv * group_heads + min(chunk + {h}u, group_heads - 1u);
-  let before{h} = state[at{h}];
+  var before{h} = vec2<f32>(LOWEST, 0.0);
+  if {CONTINUES}u == 1u { before{h} = state[at{h}]; }
   var m{h} = before{h}.x;
   var sum{h} = before{h}.y;
   #for d D4
   let q{h}_{d} = q[at{h} * {D4}u + {d}u] * params.scale;
   #end
   #for c CHUNKS
-  var o{h}_{c} = o[at{h} * {D4}u + min({c}u * {LANES}u + lane, {D4}u - 1u)];
+  var o{h}_{c} = vec4<f32>();
+  if {CONTINUES}u == 1u { o{h}_{c} = o[at{h} * {D4}u + min({c}u * {LANES}u + lane, {D4}u - 1u)]; }
   #end
   #end
 
@@ -103,7 +109,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
 
   #for h HEADS
-  let scale{h} = 1.0 / sum{h};
+  let scale{h} = select(1.0 / sum{h}, 0.0, tokens == 0u);
   #for c CHUNKS
   if {c}u * {LANES}u + lane < {D4}u {
     o[at{h} * {D4}u + {c}u * {LANES}u + lane] = o{h}_{c} * scale{h};

@@ -68,6 +68,8 @@ export interface MatmulOptions {
 
 const kernels = new Map<string, Kernel>();
 
+const NO_TERMS: ProductTerms = { has_lora: false, addend: 0, continued: false, has_rest: false };
+
 /**
  * The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it, and the terms
  * only in the form `lanes`.
@@ -75,7 +77,7 @@ const kernels = new Map<string, Kernel>();
 export function matmulKernel(
   kind: MatmulKind,
   layout: MatmulLayout,
-  terms: ProductTerms = { has_lora: false, addend: 0, continued: false },
+  terms: ProductTerms = NO_TERMS,
 ): Kernel {
   const key = JSON.stringify([kind, { ...layout, split: undefined }, layout.form === "lanes" && terms]);
   let kernel = kernels.get(key);
@@ -208,6 +210,8 @@ export function matmul(
     recorder.dispatch(
       matmulKernel(kind, layout, {
         ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1 },
+        has_rest: layout.form === "lanes" && layout.owns === "columns" &&
+          own.depth % (4 * layout.lanes) !== 0,
       }),
       {
         ...{ rows, ...own, ...(is_split && { addend: 0 }), x_stride: depth, y_stride: columns },

@@ -1,16 +1,11 @@
 // y = x · Wᵀ of few rows for software adapters: a lane owns 4 neighbouring columns, the lanes of a subgroup share x.
 //
 // As in matmul_lanes_nt.wgsl the loads are what costs, and here nearly all of them are of the weight: each lane loads its
-// own columns, 8 neighbours along the depth at once, and nobody loads for rows that there are not. Of x a lane loads one
-// vector of each row for LANES steps, and broadcasts hand it round.
+// own columns, 8 neighbours along the depth at once, and nobody loads for rows that there are not. Of x and u a lane loads
+// one vector of each row for LANES steps, and broadcasts hand it round.
 //
 // Every output sums along the depth in order. Operands are those of matmul_operands.wgsl; `load_pair` and the broadcasts are
 // linked. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
-
-fn x_0(row: u32, s: u32) -> vec4<f32> { return load_x(row, s); }
-fn w_0(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
-fn x_1(row: u32, s: u32) -> vec4<f32> { return load_u(row, s); }
-fn w_1(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
 
 @compute @workgroup_size({LANES})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
@@ -58,27 +53,42 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
 
   // The rest of the depth, and the low-rank term: other operands, the same products.
-  let start_0 = in_pairs;
-  let steps_0 = steps;
-  let start_1 = 0u;
-  let steps_1 = params.rank / 4u;
-  #for p 2
-  if {p}u == 0u || HAS_LORA {
-  for (var s = start_{p}; s < steps_{p}; s++) {
-    #for q 4
-    let w{q} = w_{p}(column{q} * steps_{p} + s);
-    #end
-    #for i ROWS
-    let x{i} = x_{p}(row{i}, s);
-    #for q 4
-    #for k 4
-    sum{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{i}[{q}]);
-    #end
-    #end
-    #end
+  if HAS_REST {
+    for (var s = in_pairs; s < steps; s++) {
+      #for q 4
+      let w{q} = weight_operand(load_weight(column{q} * steps + s));
+      #end
+      #for i ROWS
+      let x{i} = load_x(row{i}, s);
+      #for q 4
+      #for k 4
+      sum{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{i}[{q}]);
+      #end
+      #end
+      #end
+    }
   }
+  if HAS_LORA {
+    let lora_steps = params.rank / 4u;
+    for (var first = 0u; first < lora_steps; first += {LANES}u) {
+      #for i ROWS
+      let u{i} = load_u(row{i}, min(first + lane, lora_steps - 1u));
+      #end
+      for (var l = 0u; l < min({LANES}u, lora_steps - first); l++) {
+        #for q 4
+        let b{q} = operand(load_lora(column{q} * lora_steps + first + l));
+        #end
+        #for i ROWS
+        let u{i}_l = shuffle_vec4f(u{i}, l);
+        #for q 4
+        #for k 4
+        sum{i}[{q}] = fma(u{i}_l[{k}], b{q}[{k}], sum{i}[{q}]);
+        #end
+        #end
+        #end
+      }
+    }
   }
-  #end
 
   #for i ROWS
   store(first_row + {i}u, column4, sum{i}, Output(0u, ADDEND));

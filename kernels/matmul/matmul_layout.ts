@@ -162,13 +162,12 @@ const FEW_ROWS = [1, 4];
 
 function lanesLayout(
   lanes: number,
-  { rows, columns, reads_pairs = false }: ProductSize & { reads_pairs?: boolean },
+  { rows, reads_pairs = false }: ProductSize & { reads_pairs?: boolean },
 ): LanesLayout {
   const shared = { form: "lanes", lanes, tile_vectors: 4 } as const;
   if (lanes === 1) return { ...shared, owns: "rows", tile_rows: rows > 4 ? 8 : 1 };
-  const few = FEW_ROWS.find((most) => rows <= most), is_narrow = columns <= NARROW_COLUMNS;
-  // LoRA's matrices have too few columns to be worth the time to compile it.
-  if (few && reads_pairs && !is_narrow) return { ...shared, owns: "columns", tile_rows: few };
+  const few = FEW_ROWS.find((most) => rows <= most);
+  if (few && reads_pairs) return { ...shared, owns: "columns", tile_rows: few };
   return { ...shared, owns: "rows", tile_rows: rows > 2 * lanes ? 4 : 1 };
 }
 

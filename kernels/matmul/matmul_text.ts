@@ -78,6 +78,8 @@ export interface ProductTerms {
   addend: number;
   /** Whether sums start from y. */
   continued: boolean;
+  /** Whether the depth ends within a step of all lanes, or a row of the weight between two vectors of a pair. */
+  has_rest: boolean;
 }
 
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
@@ -126,11 +128,11 @@ function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
 function lanesParts(
   { orientation }: MatmulKind,
   layout: LanesLayout,
-  { has_lora, addend, continued }: ProductTerms,
+  { has_lora, addend, continued, has_rest }: ProductTerms,
 ): WgslPart[] {
   const shared = [
     lanesPart(layout.lanes),
-    constantsPart({ HAS_LORA: has_lora, ADDEND: addend, CONTINUED: continued }),
+    constantsPart({ HAS_LORA: has_lora, ADDEND: addend, CONTINUED: continued, HAS_REST: has_rest }),
   ];
   const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
   if (layout.owns === "columns") {

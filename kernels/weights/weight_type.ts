@@ -32,7 +32,7 @@ export interface WeightType {
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;
   /**
-   * In place of `wgsl`, for kernels of few rows: declares `load_pair(i)` too, the elements 8·i … 8·i + 7, by one load. Absent:
+   * In place of `wgsl`, for kernels of few rows: declares `load_pair(i)` too, the elements 8·i … 8·i + 7. Absent:
    * the type has none of these kernels.
    */
   readonly pairs_wgsl?: WgslPart;

@@ -7,6 +7,7 @@ import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { writePairs, writeTraces } from "./small_sft.ts";
 import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
+import { TEXTURED } from "../trainer/engine/plan_memory.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
 const PAIRS_EXAMPLE = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
@@ -98,14 +99,16 @@ Deno.test("a preference run is planned with the adapter of its reference", async
   await assert.rejects(short(1023), /training\.micro_batch_tokens/);
 });
 
-Deno.test("the machine's memory is compared with its budget: copies, and all of a software device", async () => {
+Deno.test("the machine's memory is compared with its budget: copies, and all of a software device with its textures", async () => {
   const gpu = assumedGpu(), software = { ...gpu, facts: { ...gpu.facts, software: true } };
   const loaded = await loadRunConfig(PAIRS_EXAMPLE);
   const refusedAt = async (card: typeof gpu, ram_bytes: number) =>
     (await planRun(loaded, { card, vram_bytes: null, ram_bytes })).refusal;
   const { memory } = (await planRun(loaded, { card: software, vram_bytes: null, ram_bytes: RAM_BYTES })).plan;
-  const copies = memory.posts.find(({ post }) => post === "host_checkpoint")!.bytes;
-  const needs = [[gpu, copies], [software, copies + memory.peak_bytes]] as const;
+  const bytesOf = (name: string) => memory.posts.find(({ post }) => post === name)?.bytes ?? 0;
+  const copies = bytesOf("host_checkpoint"), textures = bytesOf("host_textures");
+  assert.equal(textures, TEXTURED.reduce((sum, name) => sum + bytesOf(name), 0));
+  const needs = [[gpu, copies], [software, copies + textures + memory.peak_bytes]] as const;
   for (const [card, bytes] of needs) {
     const { plan } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });
     assert.equal(plan.memory.host_peak_bytes, bytes);

@@ -26,6 +26,7 @@ const COMPONENTS = new Map(Object.entries({
   adapters: ADAPTER,
   optimizer: ADAPTER,
   host_checkpoint: ADAPTER,
+  host_textures: { key: "training.ctx", advice: `take a smaller model, ${SEQUENCES}` },
 }));
 
 /** The key of the configuration on which the size of a component depends most. */

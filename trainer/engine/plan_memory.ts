@@ -32,9 +32,13 @@ export interface MemoryPlan {
 
 /**
  * Copies in the machine's memory. `host_checkpoint`: AdamW's moments m and v while a checkpoint is written, and the
- * adapter and its moments before an update that can be taken back.
+ * adapter and its moments before an update that can be taken back. `host_textures`: on a software device, the
+ * textures through which kernels read the components {@link TEXTURED} (`kernels/mirrors.ts`).
  */
-export const HOST_COMPONENTS = ["host_checkpoint"] as const;
+export const HOST_COMPONENTS = ["host_checkpoint", "host_textures"] as const;
+
+/** The components of which kernels for software adapters have textures, of about as many bytes at most. */
+export const TEXTURED = ["weights", "kv", "adapters", "activations", "sampler", "loss"];
 
 /**
  * The bytes that an engine allocates on a device like this.
@@ -99,7 +103,11 @@ function countedMemory(
   const parts = createParts(allocator, model, sizes);
   const adapters = new Adapters(allocator, model, { base_model: "" });
   const host_checkpoint = more({ ...parts, model, adapters }), bytes = allocator.peak;
-  const host = { ...(card.facts.software ? bytes : {}), ...(host_checkpoint > 0 && { host_checkpoint }) };
+  const host_textures = TEXTURED.reduce((sum, component) => sum + (bytes[component] ?? 0), 0);
+  const host = {
+    ...(card.facts.software ? { ...bytes, host_textures } : {}),
+    ...(host_checkpoint > 0 && { host_checkpoint }),
+  };
   return { bytes, host, unbindable, compute: model.compute, kv: parts.kv };
 }
 

@@ -9,8 +9,16 @@ type ParamType = "u32" | "i32" | "f32";
 /** Workgroups along x, y and z; trailing ones may be left out. */
 export type Grid = readonly [number, number?, number?];
 
-/** How a kernel uses an operand's texture; see {@link KernelSpec.textures}. */
-export type TextureUse = number | ((grid: Grid) => number) | "kept" | "stored";
+/**
+ * How a software adapter reads or writes an operand through a texture (`textures.ts`).
+ *
+ * - a number: how often each number of an input is read, which may follow from the grid, so that a tensor of too few is not
+ *   copied. Of an output, which is read as it was before the dispatch, likewise.
+ * - `kept`: an input that seldom changes.
+ * - `halves`: the same for a tensor of f16. The text declares vectors of four f32, and the tensor must fit a texture.
+ * - `stored`: an output whose texture is written with it, so that it need not be copied.
+ */
+export type TextureUse = number | ((grid: Grid) => number) | "kept" | "halves" | "stored";
 
 /** A piece of WGSL, and its name in compile errors. */
 export interface WgslPart {
@@ -28,11 +36,7 @@ export interface KernelSpec<P extends string, I extends string, O extends string
   params: Readonly<Record<P, ParamType>>;
   inputs: readonly I[];
   outputs: readonly O[];
-  /**
-   * What a software adapter reads or writes through textures (`textures.ts`); absent: nothing. Of an input: how often each
-   * number is read, which may follow from the grid, so that a tensor of too few numbers is not copied; or `kept` for one that seldom changes. Of an output: likewise, for one that is read as it was
-   * before the dispatch; or `stored`, for one whose texture is written with it, so that it need not be copied.
-   */
+  /** What a software adapter reads or writes through textures; absent: nothing. */
   textures?: Readonly<Partial<Record<NoInfer<I | O>, TextureUse>>>;
 }
 
@@ -134,7 +138,11 @@ export function compileFailure(device: GPUDevice): ServiceError | null {
 function compileKernel(device: GPUDevice, kernel: Kernel, textured: readonly string[]): CompiledKernel {
   const { inputs, outputs } = kernel, besides = outputs.filter((name) => textured.includes(name));
   const { text, formats } = withTextures(kernelText(kernel), {
-    inputs: inputs.filter((name) => textured.includes(name)),
+    inputs: new Map(
+      inputs.filter((name) => textured.includes(name)).map((
+        name,
+      ) => [name, kernel.textures![name] === "halves"]),
+    ),
     outputs: new Map(besides.map((name, i) => {
       const use = kernel.textures![name] === "stored" ? "stored" : "before";
       return [name, { use, binding: 1 + inputs.length + outputs.length + i }];

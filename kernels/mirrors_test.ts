@@ -154,7 +154,7 @@ Deno.test("an input becomes a texture where it is declared and where it is index
 alias Two = vec2<u32>;
 @group(0) @binding(1) var<storage, read> x: array<Two>; // the rows
 fn f(i: u32) -> u32 { return x[x[i].x].y + max[x.x[0]]; }`;
-  const made = withTextures(text, { inputs: ["x"], outputs: new Map() });
+  const made = withTextures(text, { inputs: new Map([["x", false]]), outputs: new Map() });
   assert.equal(
     made.text,
     `
@@ -164,22 +164,34 @@ alias Two = vec2<u32>;
 fn f(i: u32) -> u32 { return x_at(x_at(i).x).y + max[x.x[0]]; }`,
   );
   assert.deepEqual(made.formats.get("x"), { format: "rg32uint", sample_type: "uint", texel_bytes: 8 });
-  assert.throws(() => withTextures(text, { inputs: ["y"], outputs: new Map() }), /an operand y/);
+  assert.throws(
+    () => withTextures(text, { inputs: new Map([["y", false]]), outputs: new Map() }),
+    /an operand y/,
+  );
   const matrix = "var<storage, read> m: array<mat2x2<f32>>;";
-  assert.throws(() => withTextures(matrix, { inputs: ["m"], outputs: new Map() }), /elements of m/);
+  assert.throws(
+    () => withTextures(matrix, { inputs: new Map([["m", false]]), outputs: new Map() }),
+    /elements of m/,
+  );
 });
 
 Deno.test("a stored output is put into both, and one that is read as before keeps its stores", () => {
   const text =
     "@group(0) @binding(2) var<storage, read_write> y: array<f32>;\nfn f(i: u32) { y[i + 1u] = y[i] * 2.0; }";
-  const stored = withTextures(text, { inputs: [], outputs: new Map([["y", { use: "stored", binding: 3 }]]) });
+  const stored = withTextures(text, {
+    inputs: new Map(),
+    outputs: new Map([["y", { use: "stored", binding: 3 }]]),
+  });
   assert.match(stored.text, /@binding\(3\) var y_texture: texture_storage_2d<r32float, write>;/);
   assert.match(
     stored.text,
     /y\[i\] = v; textureStore\(y_texture, .*, vec4<f32>\(v, f32\(\), f32\(\), f32\(\)\)\);/,
   );
   assert.match(stored.text, /\{ y_put\(i \+ 1u, y\[i\] \* 2\.0\); \}$/);
-  const before = withTextures(text, { inputs: [], outputs: new Map([["y", { use: "before", binding: 3 }]]) });
+  const before = withTextures(text, {
+    inputs: new Map(),
+    outputs: new Map([["y", { use: "before", binding: 3 }]]),
+  });
   assert.match(before.text, /@binding\(3\) var y_texture: texture_2d<f32>;/);
   assert.match(before.text, /\{ y\[i \+ 1u\] = y_at\(i\) \* 2\.0; \}$/);
 });

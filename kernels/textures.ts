@@ -14,6 +14,13 @@ export interface TextureFormat {
   readonly texel_bytes: number;
 }
 
+/** A texel of four halves, which is read as four f32. */
+export const HALVES: TextureFormat = {
+  format: "rgba16float",
+  sample_type: "unfilterable-float",
+  texel_bytes: 8,
+};
+
 /** Texels of a texture's row, as a power of two: element i is at (i mod 2^ROW_BITS, i / 2^ROW_BITS). */
 const ROW_BITS = 13;
 
@@ -46,7 +53,7 @@ export interface OutputTexture {
  * becomes `y_put(i, v);`, which stores in both; of one that is read as it was `before`, every other `y[i]` becomes `y_at(i)`.
  * Lines stay where they are, so that the compiler's errors name the right ones.
  *
- * @param names Operands that are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. Nothing but `=` changes
+ * @param names The inputs, and whether a texel has halves; the outputs. All are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. Nothing but `=` changes
  * an output, and one that is read as it was before is read nowhere else than where it is stored. No variable of a function that
  * is indexed has such a name.
  *
@@ -56,7 +63,7 @@ export interface OutputTexture {
  *
  * const { text, formats } = withTextures(
  *   "@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;\nfn first(i: u32) -> f32 { return x[2u * i].x; }",
- *   { inputs: ["x"], outputs: new Map() },
+ *   { inputs: new Map([["x", false]]), outputs: new Map() },
  * );
  * assert.match(text, /var x: texture_2d<f32>;/);
  * assert.match(text, /return x_at\(2u \* i\)\.x;/);
@@ -65,14 +72,14 @@ export interface OutputTexture {
  */
 export function withTextures(
   text: string,
-  { inputs, outputs }: { inputs: readonly string[]; outputs: ReadonlyMap<string, OutputTexture> },
+  { inputs, outputs }: { inputs: ReadonlyMap<string, boolean>; outputs: ReadonlyMap<string, OutputTexture> },
 ): TexturedText {
   const formats = new Map<string, TextureFormat>();
   // Comments have formulas with brackets.
-  if (inputs.length + outputs.size > 0) text = text.replace(/\/\/.*$/gm, "");
-  for (const name of inputs) {
+  if (inputs.size + outputs.size > 0) text = text.replace(/\/\/.*$/gm, "");
+  for (const [name, has_halves] of inputs) {
     const found = findArray(text, name, "read");
-    formats.set(name, found.format);
+    formats.set(name, has_halves ? HALVES : found.format);
     text = text.replace(found.declaration, `var ${name}: ${reader(name, name, found)}`);
     text = replaceIndexing(text, name, (_, index) => [`${name}_at(${index})`, 0]);
   }

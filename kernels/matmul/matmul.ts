@@ -1,9 +1,12 @@
 /** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
 
+import type { Gpu } from "../device.ts";
 import { defineKernel, type Grid, type Kernel, type TextureUse } from "../kernel.ts";
+import { fitsTexture } from "../mirrors.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
+import { HALVES } from "../textures.ts";
 import { unroll } from "../unroll.ts";
 import { wrappedGrid } from "../variant.ts";
 import {
@@ -14,6 +17,7 @@ import {
   weightParts,
 } from "../weights/weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
+import type { WeightType } from "../weights/weight_type.ts";
 import chunksWgsl from "./matmul_chunks.wgsl" with { type: "text" };
 import {
   chooseLayout,
@@ -68,7 +72,9 @@ export interface MatmulOptions {
 
 const kernels = new Map<string, Kernel>();
 
-const NO_TERMS: ProductTerms = { has_lora: false, addend: 0, continued: false, has_rest: false };
+const NO_TERMS: ProductTerms = {
+  ...{ has_lora: false, addend: 0, continued: false, has_rest: false, reads_halves: false },
+};
 
 /**
  * The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it, and the terms
@@ -106,7 +112,7 @@ export function matmulKernel(
       inputs: [...planes, "x", "u", "lora", "residual"],
       outputs: ["y"],
       ...(layout.form === "lanes" &&
-        { textures: texturesOf(planes, (terms.addend & Addend.Y) !== 0 || terms.continued) }),
+        { textures: texturesOf(planes, terms) }),
     }) as Kernel;
     kernels.set(key, kernel);
   }
@@ -114,10 +120,20 @@ export function matmulKernel(
 }
 
 /** What software adapters read through textures. Each tile of columns reads x and u. */
-function texturesOf(planes: readonly string[], reads_y: boolean): Record<string, TextureUse> {
-  const matrices = Object.fromEntries([...planes, "lora"].map((name) => [name, "kept" as const]));
-  const tiles = ([, columns = 1]: Grid) => columns;
+function texturesOf(
+  planes: readonly string[],
+  { addend, continued, reads_halves }: ProductTerms,
+): Record<string, TextureUse> {
+  const matrices = Object.fromEntries([...planes, "lora"].map((name) => [name, "kept" as TextureUse]));
+  if (reads_halves) matrices.values = "halves";
+  const tiles = ([, columns = 1]: Grid) => columns, reads_y = (addend & Addend.Y) !== 0 || continued;
   return { ...matrices, x: tiles, u: tiles, residual: 1, ...(reads_y && { y: 1 }) };
+}
+
+/** Whether a software adapter reads a weight's values from a texture of halves. */
+function readsHalves({ facts }: Pick<Gpu, "facts">, { type, values }: WeightPart): boolean {
+  const { halves_wgsl }: WeightType = WEIGHT_TYPES[type];
+  return facts.software && halves_wgsl !== undefined && fitsTexture(values, HALVES);
 }
 
 /** Sums of chunks that a thread loads without waiting for one after the other. */
@@ -210,6 +226,7 @@ export function matmul(
     recorder.dispatch(
       matmulKernel(kind, layout, {
         ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1 },
+        reads_halves: layout.form === "lanes" && readsHalves(recorder.gpu, part.weight),
         has_rest: layout.form === "lanes" && layout.owns === "columns" &&
           own.depth % (4 * layout.lanes) !== 0,
       }),

@@ -5,7 +5,7 @@ import type { WgslPart } from "../kernel.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
 import { constantsPart, lanesPart, lanesThreads } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
-import { weightReader } from "../weights/weight_type.ts";
+import { type ReaderOptions, weightReader, type WeightType } from "../weights/weight_type.ts";
 import lanesFewWgsl from "./matmul_lanes_few.wgsl" with { type: "text" };
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
@@ -65,7 +65,8 @@ export function groupColumns(layout: LanesLayout): number {
 
 /** Whether a form for pairs of vectors of the weight can compute a product. */
 export function readsPairs({ orientation, weight }: Pick<MatmulKind, "orientation" | "weight">): boolean {
-  return orientation === "nt" && WEIGHT_TYPES[weight].pairs_wgsl !== undefined;
+  const { has_pairs }: WeightType = WEIGHT_TYPES[weight];
+  return orientation === "nt" && has_pairs === true;
 }
 
 /**
@@ -80,6 +81,8 @@ export interface ProductTerms {
   continued: boolean;
   /** Whether the depth ends within a step of all lanes, or a row of the weight between two vectors of a pair. */
   has_rest: boolean;
+  /** Whether the weight's values are read from a texture of halves. */
+  reads_halves: boolean;
 }
 
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
@@ -88,9 +91,9 @@ export function matmulParts(
   layout: LanesLayout | TilesLayout,
   terms: ProductTerms,
 ): WgslPart[] {
-  const reads_pairs = layout.form === "lanes" && layout.owns === "columns";
+  const reads_pairs = layout.form === "lanes" && layout.owns === "columns", { reads_halves } = terms;
   return [
-    ...sharedParts(kind, { reads_pairs }),
+    ...sharedParts(kind, { reads_pairs, reads_halves }),
     ...layout.form === "lanes" ? lanesParts(kind, layout, terms) : tilesParts(kind, layout),
   ];
 }
@@ -98,9 +101,9 @@ export function matmulParts(
 /**
  * The parts before those of a form.
  *
- * @param options.reads_pairs The form reads pairs of vectors of the weight.
+ * @param options What the form needs of the weight's reader.
  */
-export function sharedParts(kind: MatmulKind, options: { reads_pairs?: boolean } = {}): WgslPart[] {
+export function sharedParts(kind: MatmulKind, options: ReaderOptions = {}): WgslPart[] {
   const { planes } = WEIGHT_TYPES[kind.weight];
   return [
     ...weightReader(WEIGHT_TYPES[kind.weight], options),

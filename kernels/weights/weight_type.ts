@@ -31,21 +31,35 @@ export interface WeightType {
   decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;
-  /**
-   * In place of `wgsl`, for kernels of few rows: declares `load_pair(i)` too, the elements 8·i … 8·i + 7. Absent:
-   * the type has none of these kernels.
-   */
-  readonly pairs_wgsl?: WgslPart;
+  /** Whether there are kernels of few rows, which load pairs of vectors. */
+  readonly has_pairs?: true;
+  /** In place of `wgsl`, where `values` is a texture of halves (`TextureUse`). Absent: no texture has its numbers. */
+  readonly halves_wgsl?: WgslPart;
 }
 
-/** The parts of a kernel that read a type. @throws {Error} When it reads pairs and the type cannot. */
+/** Declares `load_pair(i)`, the elements 8·i … 8·i + 7. */
+const PAIRS: WgslPart = {
+  file: "load_pair",
+  text: `struct Pair { first: vec4<f32>, second: vec4<f32> }
+fn load_pair(i: u32) -> Pair { return Pair(load_weight(2u * i), load_weight(2u * i + 1u)); }
+`,
+};
+
+/** What a kernel needs of the reader of a type. */
+export interface ReaderOptions {
+  /** `load_pair` too. */
+  reads_pairs?: boolean;
+  /** That `values` is a texture of halves. */
+  reads_halves?: boolean;
+}
+
+/** The parts of a kernel that read a type. @throws {Error} When it reads halves and the type has none. */
 export function weightReader(
-  { wgsl, pairs_wgsl }: WeightType,
-  { reads_pairs = false }: { reads_pairs?: boolean },
+  { wgsl, halves_wgsl }: WeightType,
+  { reads_pairs = false, reads_halves = false }: ReaderOptions,
 ): WgslPart[] {
-  if (!reads_pairs) return [wgsl];
-  assert(pairs_wgsl !== undefined, "a reader of pairs");
-  return [pairs_wgsl];
+  assert(!reads_halves || halves_wgsl !== undefined, "a type with halves");
+  return [reads_halves ? halves_wgsl! : wgsl, ...reads_pairs ? [PAIRS] : []];
 }
 
 /** Values of which a row must be a multiple, so that rows start at the start of a block and of a word. */

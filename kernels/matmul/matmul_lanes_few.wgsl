@@ -30,7 +30,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #for l LANES2
     {
       #for q 4
-      let w{q} = load_pair((column{q} * steps + s) / 2u + {l}u);
+      let pair{q} = load_pair((column{q} * steps + s) / 2u + {l}u);
+      let first{q} = weight_operand(pair{q}.first);
+      let second{q} = weight_operand(pair{q}.second);
       #end
       #for i ROWS
       {
@@ -39,10 +41,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let b = broadcast_vec4f_{2*l+1}(x{i});
         #for q 4
         #for k 4
-        sum[{q}] = fma(a[{k}], w{q}.first[{k}], sum[{q}]);
+        sum[{q}] = fma(a[{k}], first{q}[{k}], sum[{q}]);
         #end
         #for k 4
-        sum[{q}] = fma(b[{k}], w{q}.second[{k}], sum[{q}]);
+        sum[{q}] = fma(b[{k}], second{q}[{k}], sum[{q}]);
         #end
         #end
         sum{i} = sum;

@@ -121,6 +121,14 @@ gpuTest(
         const alone = { ...setting, layout: chooseLayout(gpu, { ...shape, rows: 1 }, { reads_pairs }) };
         const { y } = await runCase(gpu, { ...shape, rows: 1 }, alone, first);
         expectClose(y, all.y.subarray(0, shape.columns), EXACT, `${orientation} ${type}, one row`);
+        if (!reads_pairs || !gpu.facts.software) continue;
+        const halves = await runCase(gpu, { ...shape, rows: 1 }, { ...alone, compute: "f16" }, first);
+        const rows = await runCase(gpu, shape, {
+          ...setting,
+          layout: chooseLayout(gpu, shape),
+          compute: "f16",
+        });
+        expectClose(halves.y, rows.y.subarray(0, shape.columns), EXACT, `${type}, one row of f16 operands`);
       }
     }
   },

@@ -102,7 +102,7 @@ export interface CompiledKernel {
 
 /** Compiled kernels of a device by id, and the first kernel that failed to compile. */
 interface Compiled {
-  kernels: Map<string, CompiledKernel>;
+  kernels: Map<number | string, CompiledKernel>;
   failure: ServiceError | null;
 }
 
@@ -124,7 +124,7 @@ export function compiledKernel(
   kernel: Kernel,
   textured: readonly string[] = [],
 ): CompiledKernel {
-  const { kernels } = compiledFor(device), key = `${kernel.id}:${textured.join()}`;
+  const { kernels } = compiledFor(device), key = textured.length === 0 ? kernel.id : `${kernel.id}:${textured}`;
   let compiled = kernels.get(key);
   if (!compiled) kernels.set(key, compiled = compileKernel(device, kernel, textured));
   return compiled;

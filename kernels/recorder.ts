@@ -31,6 +31,8 @@ export const SCRATCH_BYTES = 48 << 20;
 /** The most cached bind groups: each takes about 2 KB. */
 const MAX_BIND_GROUPS = 8192;
 
+const NONE: readonly never[] = [];
+
 interface Dispatch {
   compiled: CompiledKernel;
   bind_group: GPUBindGroup;
@@ -43,6 +45,7 @@ interface Dispatch {
 
 /** An operand and its texture. */
 interface Textured {
+  name: string;
   mirror: Mirror;
   tensor: Tensor;
   /** Whether the dispatch writes the texture as it writes the tensor. */
@@ -84,6 +87,7 @@ export class Recorder {
   readonly #bind_groups = new Map<string, GPUBindGroup>();
   readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
   readonly #align: number;
+  readonly #most_groups: number;
   readonly #buffers: Allocator;
   /** One for each read that is under way at a time; the first is the one in use when there is only one. */
   readonly #stagings: Staging[] = [];
@@ -98,7 +102,9 @@ export class Recorder {
 
   /** @param allocator Counts the recorder's own buffers; absent: they are not counted. */
   constructor(readonly gpu: Gpu, allocator: Allocator = new Allocator(gpu.device)) {
-    this.#align = gpu.device.limits.minUniformBufferOffsetAlignment;
+    const { minUniformBufferOffsetAlignment, maxComputeWorkgroupsPerDimension } = gpu.device.limits;
+    this.#align = minUniformBufferOffsetAlignment;
+    this.#most_groups = maxComputeWorkgroupsPerDimension;
     this.#buffers = allocator.scope();
     this.#empty = this.#buffers.createBuffer(
       "recorder",
@@ -143,9 +149,10 @@ export class Recorder {
 
   /** Records one dispatch, with operands and parameters by name. A grid with a zero records nothing. */
   dispatch<K extends Kernel>(kernel: K, params: Params<K>, operands: Operands<K>, grid: Grid): void {
-    if (grid.some((size) => size === 0)) return;
-    const limit = this.gpu.device.limits.maxComputeWorkgroupsPerDimension;
-    assert(grid.every((size) => size! <= limit), `${kernel.name}: grid ${grid} within ${limit} per axis`);
+    const [x, y = 1, z = 1] = grid, limit = this.#most_groups;
+    if (x === 0 || y === 0 || z === 0) return;
+    // A message takes longer than the rest of a dispatch.
+    if (Math.max(x, y, z) > limit) assert(false, `${kernel.name}: grid ${grid} within ${limit} per axis`);
     const compiled = this.#compiled(kernel, operands as Record<string, Tensor>, grid);
     if (this.#params_bytes + compiled.params_bytes > PARAMS_BYTES) this.submit();
     const params_offset = this.#params_bytes;
@@ -160,11 +167,9 @@ export class Recorder {
     }
     this.#params_bytes = roundUp(params_offset + compiled.params_bytes, this.#align);
     const tensors = operands as Record<string, Tensor>, textured = this.#textured(kernel, compiled, tensors);
-    this.#dispatches.push({
-      ...{ compiled, params_offset, grid, textured },
-      bind_group: this.#bindGroup(kernel, compiled, { tensors, textured }),
-      written: this.gpu.facts.software ? kernel.outputs.map((name) => tensors[name]!.buffer) : [],
-    });
+    const bind_group = this.#bindGroup(kernel, compiled, { tensors, textured });
+    const written = this.gpu.facts.software ? kernel.outputs.map((name) => tensors[name]!.buffer) : NONE;
+    this.#dispatches.push({ compiled, bind_group, params_offset, grid, textured, written });
   }
 
   /** A kernel as it takes these operands: through textures where this device does so, they fit and it is worth it. */
@@ -176,16 +181,21 @@ export class Recorder {
     );
     const compiled = compiledKernel(device, kernel, wanted.map(([name]) => name));
     const fitting = wanted.filter(([name]) => fitsTexture(operands[name]!, compiled.formats.get(name)!));
-    return fitting.length === wanted.length
-      ? compiled
-      : compiledKernel(device, kernel, fitting.map(([name]) => name));
+    if (fitting.length === wanted.length) return compiled;
+    const names = fitting.map(([name]) => name);
+    for (const [name, use] of wanted) assert(use !== "halves" || names.includes(name), `${name} fits a texture`);
+    return compiledKernel(device, kernel, names);
   }
 
-  #textured(kernel: Kernel, { formats }: CompiledKernel, operands: Record<string, Tensor>): Textured[] {
-    return [...formats].map(([name, format]) => {
+  #textured(
+    kernel: Kernel,
+    { formats }: CompiledKernel,
+    operands: Record<string, Tensor>,
+  ): readonly Textured[] {
+    return formats.size === 0 ? NONE : [...formats].map(([name, format]) => {
       const tensor = operands[name]!;
       const mirror = findMirror(this.gpu.device, tensor, format);
-      return { mirror, tensor, is_stored: kernel.textures![name] === "stored" };
+      return { name, mirror, tensor, is_stored: kernel.textures![name] === "stored" };
     });
   }
 
@@ -285,53 +295,51 @@ export class Recorder {
   #bindGroup(
     kernel: Kernel,
     compiled: CompiledKernel,
-    { tensors: operands, textured }: { tensors: Record<string, Tensor>; textured: readonly Textured[] },
+    { tensors, textured }: { tensors: Record<string, Tensor>; textured: readonly Textured[] },
   ): GPUBindGroup {
-    const { inputs, outputs } = kernel, own_sizes = new Map<string, number>();
-    const views = new Map([...compiled.formats.keys()].map((name, i) => [name, textured[i]!.mirror]));
+    const { inputs, outputs } = kernel;
     let key = `${kernel.id}`;
-    for (const list of [inputs, outputs]) {
-      for (const name of list) {
-        const tensor = operands[name], mirror = views.get(name);
-        assert(tensor !== undefined, `${kernel.name} got its operand ${name}`);
-        if (mirror) key += `|t${mirror.id}`;
-        if (!mirror || list === outputs) key += `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
-      }
+    for (const { name, mirror } of textured) key += `|${name}${mirror.id}`;
+    for (const name of inputs) {
+      if (!compiled.formats.has(name)) key += this.#keyOf(kernel, name, tensors[name]);
     }
     for (const name of outputs) {
-      if (!outputs.some((other) => other !== name && operands[other]!.buffer === operands[name]!.buffer)) {
-        continue;
-      }
-      const size = tensorBytes(operands[name]!.shape, operands[name]!.dtype);
-      own_sizes.set(name, size);
-      key += `|${size}`;
+      key += this.#keyOf(kernel, name, tensors[name]);
+      const size = outputs.length > 1 ? ownSize(name, outputs, tensors) : null;
+      if (size !== null) key += `|${size}`;
     }
     let group = this.#bind_groups.get(key);
     if (!group) {
-      const entries: GPUBindGroupEntry[] = [{
-        binding: 0,
-        resource: { buffer: this.#params, size: compiled.params_bytes },
-      }];
-      for (const name of [...inputs, ...outputs]) {
-        const mirror = outputs.includes(name) ? undefined : views.get(name);
-        if (mirror) {
-          entries.push({ binding: entries.length, resource: mirror.view });
-          continue;
-        }
-        // Up to the buffer's end, so that a tensor with another number of rows needs no other bind group. Outputs in one
-        // buffer end where they end, because what is written must not overlap.
-        const { buffer, offset_bytes: offset } = operands[name]!;
-        const size = own_sizes.get(name) ?? buffer.size - offset;
-        entries.push({ binding: entries.length, resource: { buffer, offset, size } });
-      }
-      for (const name of outputs) {
-        const mirror = views.get(name);
-        if (mirror) entries.push({ binding: entries.length, resource: mirror.view });
-      }
-      group = this.gpu.device.createBindGroup({ label: kernel.name, layout: compiled.layout, entries });
-      this.#bind_groups.set(key, group);
+      this.#bind_groups.set(key, group = this.#createBindGroup(kernel, compiled, { tensors, textured }));
     }
     return group;
+  }
+
+  #createBindGroup(
+    { name: label, inputs, outputs }: Kernel,
+    { layout, params_bytes }: CompiledKernel,
+    { tensors, textured }: { tensors: Record<string, Tensor>; textured: readonly Textured[] },
+  ): GPUBindGroup {
+    const views = new Map(textured.map(({ name, mirror }) => [name, mirror.view]));
+    const whole = (name: string): GPUBindingResource => {
+      // Up to the buffer's end, so that a tensor with another number of rows needs no other bind group. Outputs in one
+      // buffer end where they end, because what is written must not overlap.
+      const { buffer, offset_bytes: offset } = tensors[name]!;
+      return { buffer, offset, size: ownSize(name, outputs, tensors) ?? buffer.size - offset };
+    };
+    const resources: GPUBindingResource[] = [
+      { buffer: this.#params, size: params_bytes },
+      ...inputs.map((name) => views.get(name) ?? whole(name)),
+      ...outputs.map(whole),
+      ...outputs.flatMap((name) => views.get(name) ?? []),
+    ];
+    const entries = resources.map((resource, binding) => ({ binding, resource }));
+    return this.gpu.device.createBindGroup({ label, layout, entries });
+  }
+
+  #keyOf(kernel: Kernel, name: string, tensor: Tensor | undefined): string {
+    if (tensor === undefined) assert(false, `${kernel.name} got its operand ${name}`);
+    return `|${this.#idOf(tensor!.buffer)}:${tensor!.offset_bytes}`;
   }
 
   #idOf(buffer: GPUBuffer): number {
@@ -339,4 +347,11 @@ export class Recorder {
     if (id === undefined) this.#buffer_ids.set(buffer, id = this.#next_buffer_id++);
     return id;
   }
+}
+
+/** The bytes of an output that shares its buffer with another one; null for one that does not. */
+function ownSize(name: string, outputs: readonly string[], tensors: Record<string, Tensor>): number | null {
+  const { buffer, shape, dtype } = tensors[name]!;
+  const is_shared = outputs.some((other) => other !== name && tensors[other]?.buffer === buffer);
+  return is_shared ? tensorBytes(shape, dtype) : null;
 }

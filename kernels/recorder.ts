@@ -183,7 +183,9 @@ export class Recorder {
     const fitting = wanted.filter(([name]) => fitsTexture(operands[name]!, compiled.formats.get(name)!));
     if (fitting.length === wanted.length) return compiled;
     const names = fitting.map(([name]) => name);
-    for (const [name, use] of wanted) assert(use !== "halves" || names.includes(name), `${name} fits a texture`);
+    for (const [name, use] of wanted) {
+      assert(use !== "halves" || names.includes(name), `${name} fits a texture`);
+    }
     return compiledKernel(device, kernel, names);
   }
 
@@ -270,9 +272,13 @@ export class Recorder {
       device.queue.writeBuffer(this.#params, 0, this.#params_data.buffer, 0, roundUp(this.#params_bytes, 4));
     }
     const encoder = device.createCommandEncoder();
+    // Deno takes a typed array in a third of the time that a list of one number takes.
+    const offsets = new Uint32Array(1);
     let pass: GPUComputePassEncoder | null = null, pipeline: GPUComputePipeline | null = null;
     for (const { compiled, bind_group, params_offset, grid, textured, written } of this.#dispatches) {
-      const stale = textured.filter(({ mirror, tensor }) => !isFresh(mirror, tensor));
+      const stale = textured.length === 0
+        ? NONE
+        : textured.filter(({ mirror, tensor }) => !isFresh(mirror, tensor));
       if (stale.length > 0) {
         pass?.end();
         pass = pipeline = null;
@@ -280,7 +286,8 @@ export class Recorder {
       }
       pass ??= encoder.beginComputePass();
       if (compiled.pipeline !== pipeline) pass.setPipeline(pipeline = compiled.pipeline);
-      pass.setBindGroup(0, bind_group, [params_offset]);
+      offsets[0] = params_offset;
+      pass.setBindGroup(0, bind_group, offsets, 0, 1);
       pass.dispatchWorkgroups(grid[0], grid[1] ?? 1, grid[2] ?? 1);
       written.forEach(countWrite);
       for (const { is_stored, mirror, tensor } of textured) if (is_stored) markFresh(mirror, tensor);

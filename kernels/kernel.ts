@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../core/errors.ts";
 import type { Tensor } from "./tensor.ts";
-import { type TextureFormat, withTextures } from "./textures.ts";
+import { type TexturedNames, type TextureFormat, withTextures } from "./textures.ts";
 
 type ParamType = "u32" | "i32" | "f32";
 
@@ -92,6 +92,34 @@ export function kernelText(kernel: Kernel): string {
   return typeof kernel.wgsl === "string" ? kernel.wgsl : kernel.wgsl.map((part) => part.text).join("\n");
 }
 
+const formats_by_kernel = new Map<number, ReadonlyMap<string, TextureFormat>>();
+
+/** The formats of all textures that a kernel can have, by operand. */
+export function textureFormats(kernel: Kernel): ReadonlyMap<string, TextureFormat> {
+  let formats = formats_by_kernel.get(kernel.id);
+  if (!formats) {
+    ({ formats } = withTextures(kernelText(kernel), texturesOf(kernel, Object.keys(kernel.textures ?? {}))));
+    formats_by_kernel.set(kernel.id, formats);
+  }
+  return formats;
+}
+
+/** Which of these operands have textures, as {@link withTextures} wants it. Outputs' textures come after all else. */
+function texturesOf({ inputs, outputs, textures = {} }: Kernel, names: readonly string[]): TexturedNames {
+  const besides = outputs.filter((name) => names.includes(name)), first = 1 + inputs.length + outputs.length;
+  return {
+    inputs: new Map(
+      inputs.filter((name) => names.includes(name)).map((name) => [name, textures[name] === "halves"]),
+    ),
+    outputs: new Map(
+      besides.map((name, i) => [
+        name,
+        { use: textures[name] === "stored" ? "stored" : "before", binding: first + i },
+      ]),
+    ),
+  };
+}
+
 export interface CompiledKernel {
   pipeline: GPUComputePipeline;
   layout: GPUBindGroupLayout;
@@ -124,7 +152,8 @@ export function compiledKernel(
   kernel: Kernel,
   textured: readonly string[] = [],
 ): CompiledKernel {
-  const { kernels } = compiledFor(device), key = textured.length === 0 ? kernel.id : `${kernel.id}:${textured}`;
+  const { kernels } = compiledFor(device),
+    key = textured.length === 0 ? kernel.id : `${kernel.id}:${textured}`;
   let compiled = kernels.get(key);
   if (!compiled) kernels.set(key, compiled = compileKernel(device, kernel, textured));
   return compiled;
@@ -136,18 +165,7 @@ export function compileFailure(device: GPUDevice): ServiceError | null {
 }
 
 function compileKernel(device: GPUDevice, kernel: Kernel, textured: readonly string[]): CompiledKernel {
-  const { inputs, outputs } = kernel, besides = outputs.filter((name) => textured.includes(name));
-  const { text, formats } = withTextures(kernelText(kernel), {
-    inputs: new Map(
-      inputs.filter((name) => textured.includes(name)).map((
-        name,
-      ) => [name, kernel.textures![name] === "halves"]),
-    ),
-    outputs: new Map(besides.map((name, i) => {
-      const use = kernel.textures![name] === "stored" ? "stored" : "before";
-      return [name, { use, binding: 1 + inputs.length + outputs.length + i }];
-    })),
-  });
+  const names = texturesOf(kernel, textured), { text, formats } = withTextures(kernelText(kernel), names);
   const params_bytes = Math.max(16, Math.ceil(Object.keys(kernel.params).length / 4) * 16);
   const entries: GPUBindGroupLayoutEntry[] = [{
     binding: 0,
@@ -161,9 +179,9 @@ function compileKernel(device: GPUDevice, kernel: Kernel, textured: readonly str
       entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });
     }
   }
-  for (const name of besides) {
+  for (const [name, { use }] of names.outputs) {
     const { format, sample_type } = formats.get(name)!;
-    const bound = kernel.textures![name] === "stored"
+    const bound = use === "stored"
       ? { storageTexture: { access: "write-only", format } } as const
       : { texture: { sampleType: sample_type } };
     entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });

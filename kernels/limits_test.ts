@@ -4,12 +4,15 @@ import { assumedGpu } from "./assumed_gpu.ts";
 import { MAX_HEAD_WIDTH } from "./attention/attention.ts";
 import { NEEDED_LIMITS, SUBGROUP_MATRIX } from "./device.ts";
 import { everyKernel, type KernelShapes } from "./every_kernel_testing.ts";
-import { type Kernel, kernelText } from "./kernel.ts";
+import { type Kernel, kernelText, textureFormats } from "./kernel.ts";
 
 /** The limits to test with; {@link NEEDED_LIMITS} are the minimum for opening a device. */
 const MAX_WORKGROUP_BYTES = NEEDED_LIMITS.maxComputeWorkgroupStorageSize!;
 const MAX_WORKGROUP_SIZE = NEEDED_LIMITS.maxComputeInvocationsPerWorkgroup!;
 const MAX_STORAGE_BUFFERS = NEEDED_LIMITS.maxStorageBuffersPerShaderStage!;
+
+/** WebGPU's own limits, which every device has. */
+const MAX_SAMPLED_TEXTURES = 16, MAX_STORAGE_TEXTURES = 4;
 
 const ROOT = new URL(".", import.meta.url);
 const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16, half4: 8 };
@@ -83,6 +86,20 @@ Deno.test("every kernel keeps within the limits that a device is opened with", (
     const bound = kernel.inputs.length + kernel.outputs.length;
     assert.equal(text.split("var<storage").length - 1, bound, `${kernel.name} declares what it binds`);
   }
+});
+
+Deno.test("every kernel's textures keep within WebGPU's limits", () => {
+  let most = 0;
+  for (const kernel of new Set(kernels.filter(({ textures }) => textures))) {
+    const names = Object.keys(kernel.textures!),
+      stored = names.filter((name) => kernel.textures![name] === "stored");
+    assert.deepEqual([...textureFormats(kernel).keys()].sort(), names.sort(), kernel.name);
+    assert.ok(stored.length <= MAX_STORAGE_TEXTURES, `${kernel.name} stores in ${stored.length} textures`);
+    const sampled = names.length - stored.length;
+    assert.ok(sampled <= MAX_SAMPLED_TEXTURES, `${kernel.name} reads ${sampled} textures`);
+    most = Math.max(most, sampled);
+  }
+  assert.equal(most, 7);
 });
 
 Deno.test("every shader's file is in a kernel whose limits are tested", () => {

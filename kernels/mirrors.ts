@@ -1,7 +1,7 @@
 /** Tensors in textures, for the kernels that read them there (`textures.ts`). */
 
 import { elementCount } from "./shape.ts";
-import { onDestroy, type Tensor, tensorBytes, writesOf } from "./tensor.ts";
+import { followBuffer, type Tensor, tensorBytes, writesOf } from "./tensor.ts";
 import { ROW_TEXELS, textureBytes, type TextureFormat } from "./textures.ts";
 
 /** A texture for a tensor, and which of its bytes it has. */
@@ -16,8 +16,13 @@ export interface Mirror {
   holds: { bytes: number; writes: number } | null;
 }
 
-/** The textures of each buffer, by offset and format. */
-const mirrors = new WeakMap<GPUBuffer, Map<string, Mirror>>();
+/** The textures of a buffer by offset and format, and those that larger ones replaced. */
+interface Mirrors {
+  current: Map<string, Mirror>;
+  replaced: GPUTexture[];
+}
+
+const mirrors = new WeakMap<GPUBuffer, Mirrors>();
 
 let next_id = 1;
 
@@ -35,24 +40,31 @@ export function fitsTexture({ shape, dtype, offset_bytes }: Tensor, format: Text
 }
 
 /**
- * The texture for a tensor, made at the first call and destroyed with the tensor's buffer. All textures of a buffer take
- * about as many bytes as the buffer at most.
+ * The texture for a tensor, made at the first call and destroyed with the tensor's buffer. If the tensor grows later, its
+ * texture gets room for the rest of the buffer, so that this happens once.
  */
 export function findMirror(device: GPUDevice, tensor: Tensor, format: TextureFormat): Mirror {
   const { buffer, offset_bytes } = tensor, bytes = tensorBytes(tensor.shape, tensor.dtype);
-  let own = mirrors.get(buffer);
-  if (!own) {
-    mirrors.set(buffer, own = new Map());
-    onDestroy(buffer, () => {
-      for (const { texture } of own!.values()) texture.destroy();
-      mirrors.delete(buffer);
-    });
-  }
-  const key = `${offset_bytes}:${format.format}`;
-  let mirror = own.get(key);
-  // One that is too small may be in commands that are not submitted: the collector frees it.
-  if (!mirror || mirror.bytes < bytes) own.set(key, mirror = createMirror(device, bytes, format));
+  const { current, replaced } = mirrors.get(buffer) ?? createMirrors(buffer);
+  const key = `${offset_bytes}:${format.format}`, found = current.get(key);
+  if (found && found.bytes >= bytes) return found;
+  // The one that is too small may be in commands that are not submitted.
+  if (found) replaced.push(found.texture);
+  const room = found ? Math.min(buffer.size - offset_bytes, textureBytes(format)) : bytes;
+  const mirror = createMirror(device, Math.max(room, bytes), format);
+  current.set(key, mirror);
   return mirror;
+}
+
+function createMirrors(buffer: GPUBuffer): Mirrors {
+  const own: Mirrors = { current: new Map(), replaced: [] };
+  mirrors.set(buffer, own);
+  followBuffer(buffer, () => {
+    for (const { texture } of own.current.values()) texture.destroy();
+    for (const texture of own.replaced) texture.destroy();
+    mirrors.delete(buffer);
+  });
+  return own;
 }
 
 function createMirror(device: GPUDevice, bytes: number, { format, texel_bytes }: TextureFormat): Mirror {

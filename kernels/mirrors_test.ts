@@ -79,6 +79,8 @@ gpuTest("a texture follows its tensor: writes of the host, dispatches and copies
     assert.deepEqual(await doubled(), [32, 40, 48]);
     recorder.copy(allocator.upload("test", [2], Float32Array.of(7, 8)), x);
     assert.deepEqual(await doubled(), [14, 16, 48]);
+    const lacking = { y } as { x: Tensor; y: Tensor };
+    assert.throws(() => recorder.dispatch(double, { count: 3 }, lacking, [3]), /double got its operand x/);
   });
 }, needsSoftware);
 
@@ -124,17 +126,21 @@ gpuTest("textures go with their buffer, and a larger tensor gets a larger one", 
   const allocator = new Allocator(gpu.device), scope = allocator.scope();
   const x = scope.create("test", [8]),
     format = { format: "r32float", sample_type: "float", texel_bytes: 4 } as const;
-  const small = findMirror(gpu.device, view(x, [4]), format), large = findMirror(gpu.device, x, format);
+  // The second one has room for the rest of the buffer.
+  const small = findMirror(gpu.device, view(x, [4]), format),
+    large = findMirror(gpu.device, view(x, [5]), format);
   assert.deepEqual([small.bytes, large.bytes], [16, 32]);
   assert.equal(findMirror(gpu.device, view(x, [4]), format), large);
-  let is_destroyed = false;
-  const { texture } = large, original = texture.destroy.bind(texture);
-  texture.destroy = () => {
-    is_destroyed = true;
-    return original();
-  };
+  const destroyed = new Set<GPUTexture>();
+  for (const { texture } of [small, large]) {
+    const original = texture.destroy.bind(texture);
+    texture.destroy = () => {
+      destroyed.add(texture);
+      return original();
+    };
+  }
   scope.destroy();
-  assert.ok(is_destroyed);
+  assert.deepEqual([...destroyed], [large.texture, small.texture]);
   allocator.destroy();
 }, needsSoftware);
 
@@ -173,6 +179,17 @@ fn f(i: u32) -> u32 { return x_at(x_at(i).x).y + max[x.x[0]]; }`,
     () => withTextures(matrix, { inputs: new Map([["m", false]]), outputs: new Map() }),
     /elements of m/,
   );
+});
+
+Deno.test("a stored output that is changed in another way is refused", () => {
+  for (const change of ["y[i] += 1.0;", "y[i].x = 1.0;", "y[i]=1.0;"]) {
+    const text = `var<storage, read_write> y: array<f32>;\nfn f(i: u32) { ${change} }`;
+    const outputs = new Map([["y", { use: "stored", binding: 3 } as const]]);
+    assert.throws(
+      () => withTextures(text, { inputs: new Map(), outputs }),
+      /y is stored by "y\[i\] = v;" alone/,
+    );
+  }
 });
 
 Deno.test("a stored output is put into both, and one that is read as before keeps its stores", () => {

@@ -1,4 +1,7 @@
-/** Records dispatches and submits them: one encoder, one pass, one submit, at most one readback. */
+/**
+ * Records dispatches and submits them: one encoder, one submit, at most one readback. On a GPU it is one pass, on a software
+ * adapter a pass ends where a texture is copied.
+ */
 
 import { assert } from "../core/errors.ts";
 import {
@@ -9,6 +12,7 @@ import {
   type Kernel,
   type Operands,
   type Params,
+  textureFormats,
 } from "./kernel.ts";
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
@@ -152,7 +156,7 @@ export class Recorder {
     const [x, y = 1, z = 1] = grid, limit = this.#most_groups;
     if (x === 0 || y === 0 || z === 0) return;
     // A message takes longer than the rest of a dispatch.
-    if (Math.max(x, y, z) > limit) assert(false, `${kernel.name}: grid ${grid} within ${limit} per axis`);
+    if (!(Math.max(x, y, z) <= limit)) assert(false, `${kernel.name}: grid ${grid} within ${limit} per axis`);
     const compiled = this.#compiled(kernel, operands as Record<string, Tensor>, grid);
     if (this.#params_bytes + compiled.params_bytes > PARAMS_BYTES) this.submit();
     const params_offset = this.#params_bytes;
@@ -176,15 +180,13 @@ export class Recorder {
   #compiled(kernel: Kernel, operands: Record<string, Tensor>, grid: Grid): CompiledKernel {
     const { device } = this.gpu;
     if (!kernel.textures || !this.gpu.facts.software) return compiledKernel(device, kernel);
-    const wanted = Object.entries(kernel.textures).filter(([name, use]) =>
-      typeof use === "string" || isWorthCopying(operands[name]!, typeof use === "number" ? use : use!(grid))
-    );
-    const compiled = compiledKernel(device, kernel, wanted.map(([name]) => name));
-    const fitting = wanted.filter(([name]) => fitsTexture(operands[name]!, compiled.formats.get(name)!));
-    if (fitting.length === wanted.length) return compiled;
-    const names = fitting.map(([name]) => name);
-    for (const [name, use] of wanted) {
-      assert(use !== "halves" || names.includes(name), `${name} fits a texture`);
+    const names: string[] = [];
+    for (const [name, format] of textureFormats(kernel)) {
+      const tensor = operands[name], use = kernel.textures[name]!;
+      if (!tensor) continue;
+      const reads = typeof use === "function" ? use(grid) : typeof use === "number" ? use : Infinity;
+      if (fitsTexture(tensor, format) && isWorthCopying(tensor, reads)) names.push(name);
+      else assert(use !== "halves", `${kernel.name}: ${name} fits a texture`);
     }
     return compiledKernel(device, kernel, names);
   }
@@ -345,8 +347,9 @@ export class Recorder {
   }
 
   #keyOf(kernel: Kernel, name: string, tensor: Tensor | undefined): string {
-    if (tensor === undefined) assert(false, `${kernel.name} got its operand ${name}`);
-    return `|${this.#idOf(tensor!.buffer)}:${tensor!.offset_bytes}`;
+    // A message takes longer than the rest.
+    if (!tensor) throw new Error(`${kernel.name} got its operand ${name}`);
+    return `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
   }
 
   #idOf(buffer: GPUBuffer): number {

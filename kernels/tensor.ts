@@ -40,7 +40,7 @@ export function view(tensor: Tensor, shape: readonly number[], offset = 0): Tens
 /** How often each buffer was written. */
 const writes = new WeakMap<GPUBuffer, number>();
 
-/** Counts a write, in the order in which the device does them. */
+/** Counts a write, in the order in which the device does them. Recorders of GPUs count none: they have no copies. */
 export function countWrite(buffer: GPUBuffer): void {
   writes.set(buffer, writesOf(buffer) + 1);
 }
@@ -53,8 +53,9 @@ export function writesOf(buffer: GPUBuffer): number {
 /** What is freed with a buffer. */
 const followers = new WeakMap<GPUBuffer, () => void>();
 
-/** Calls `free` when a buffer is destroyed. */
-export function onDestroy(buffer: GPUBuffer, free: () => void): void {
+/** Calls `free` when an allocator destroys a buffer. A buffer has one follower. */
+export function followBuffer(buffer: GPUBuffer, free: () => void): void {
+  assert(!followers.has(buffer), "a buffer without a follower");
   followers.set(buffer, free);
 }
 

@@ -47,15 +47,22 @@ export interface OutputTexture {
   binding: number;
 }
 
+/** The operands with textures: the inputs, and whether a texel has halves; the outputs. */
+export interface TexturedNames {
+  inputs: ReadonlyMap<string, boolean>;
+  outputs: ReadonlyMap<string, OutputTexture>;
+}
+
 /**
  * Turns inputs from storage buffers into textures, and gives outputs a texture besides. The declaration of an input `x` becomes
  * a texture with a function `x_at`, and every `x[i]` becomes `x_at(i)`. Of an output that is `stored`, every `y[i] = v;`
  * becomes `y_put(i, v);`, which stores in both; of one that is read as it was `before`, every other `y[i]` becomes `y_at(i)`.
  * Lines stay where they are, so that the compiler's errors name the right ones.
  *
- * @param names The inputs, and whether a texel has halves; the outputs. All are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. Nothing but `=` changes
- * an output, and one that is read as it was before is read nowhere else than where it is stored. No variable of a function that
- * is indexed has such a name.
+ * @param names All are declared as arrays of 32-bit numbers, or of vectors of 2 or 4 of them. Nothing but `y[i] = v;` changes an
+ * output, and no thread reads a number of one that is read as it was before after it was stored in the same dispatch. No
+ * variable of a function that is indexed has such a name.
+ * @throws {Error} When an operand is not declared so, or a stored one is changed in another way.
  *
  * @example
  * ```ts
@@ -72,7 +79,7 @@ export interface OutputTexture {
  */
 export function withTextures(
   text: string,
-  { inputs, outputs }: { inputs: ReadonlyMap<string, boolean>; outputs: ReadonlyMap<string, OutputTexture> },
+  { inputs, outputs }: TexturedNames,
 ): TexturedText {
   const formats = new Map<string, TextureFormat>();
   // Comments have formulas with brackets.
@@ -85,29 +92,36 @@ export function withTextures(
   }
   for (const [name, { use, binding }] of outputs) {
     const found = findArray(text, name, "read_write"),
-      { declaration, type, kind, components, format } = found;
-    formats.set(name, format);
-    if (use === "before") {
-      const before = `@group(0) @binding(${binding}) var ${name}_texture: ${
-        reader(name, `${name}_texture`, found)
-      }`;
-      text = replaceIndexing(
-        text,
-        name,
-        (rest, index) => rest.startsWith(" = ") ? null : [`${name}_at(${index})`, 0],
-      ).replace(declaration, `${declaration} ${before}`);
-      continue;
-    }
-    const texel = components === 4 ? "v" : `vec4<${kind}>(v${`, ${kind}()`.repeat(4 - components)})`;
-    const writer =
-      `@group(0) @binding(${binding}) var ${name}_texture: texture_storage_2d<${format.format}, write>; ` +
-      `fn ${name}_put(i: u32, v: ${type}) { ${name}[i] = v; textureStore(${name}_texture, ${PLACE}, ${texel}); }`;
-    text = replaceIndexing(text, name, (rest, index) => {
-      const stored = /^ = ([^;]*);/.exec(rest);
-      return stored ? [`${name}_put(${index}, ${stored[1]});`, stored[0].length] : null;
-    }).replace(declaration, `${declaration} ${writer}`);
+      texture = `@group(0) @binding(${binding}) var ${name}_texture`;
+    formats.set(name, found.format);
+    text = (use === "before" ? readBefore(text, name) : putInBoth(text, name)).replace(
+      found.declaration,
+      use === "before"
+        ? `${found.declaration} ${texture}: ${reader(name, `${name}_texture`, found)}`
+        : `${found.declaration} ${texture}: ${writer(name, found)}`,
+    );
   }
   return { text, formats };
+}
+
+/** Every `y[i]` that is not stored to becomes `y_at(i)`. */
+function readBefore(text: string, name: string): string {
+  return replaceIndexing(
+    text,
+    name,
+    (rest, index) => rest.startsWith(" = ") ? null : [`${name}_at(${index})`, 0],
+  );
+}
+
+/** Every `y[i] = v;` becomes `y_put(i, v);`. */
+function putInBoth(text: string, name: string): string {
+  return replaceIndexing(text, name, (rest, index) => {
+    const stored = /^ = ([^;]*);/.exec(rest);
+    if (stored) return [`${name}_put(${index}, ${stored[1]});`, stored[0].length];
+    const is_changed = /^(?:\.\w+)?\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)/.test(rest);
+    assert(!is_changed, `${name} is stored by "${name}[i] = v;" alone`);
+    return null;
+  });
 }
 
 /** The texel of element i. */
@@ -118,6 +132,13 @@ function reader(name: string, texture: string, { type, kind, components }: Found
   const taken = components === 4 ? "" : `.${"xyzw".slice(0, components)}`;
   return `texture_2d<${kind}>; ` +
     `fn ${name}_at(i: u32) -> ${type} { return textureLoad(${texture}, ${PLACE}, 0)${taken}; }`;
+}
+
+/** The type of a texture that is stored with an output, and the function that stores in both. */
+function writer(name: string, { type, kind, components, format }: FoundArray): string {
+  const texel = components === 4 ? "v" : `vec4<${kind}>(v${`, ${kind}()`.repeat(4 - components)})`;
+  return `texture_storage_2d<${format.format}, write>; fn ${name}_put(i: u32, v: ${type}) ` +
+    `{ ${name}[i] = v; textureStore(${name}_texture, ${PLACE}, ${texel}); }`;
 }
 
 /** The declaration of an array of the group, and what its elements are. */

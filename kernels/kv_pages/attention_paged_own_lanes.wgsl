@@ -1,8 +1,9 @@
 // Paged attention for software adapters, second of two kernels: the tokens that a row does not share with the rows of
-// its subgroup, or all tokens of a row that is alone in its call (CONTINUES 0). A subgroup owns one row and one key/value head: its lanes are the tokens of a block for the scores and
+// its subgroup. A subgroup owns one row and one key/value head: its lanes are the tokens of a block for the scores and
 // the vectors of o for the values, so that each element of the pages is loaded once for HEADS heads.
 //
-// The formula and the order of the sums are those of attention_paged_shared_lanes.wgsl, which ran before.
+// The formula and the order of the sums are those of attention_paged_shared_lanes.wgsl, which ran before. With CONTINUES 0 it did
+// not: then a row is alone in its call, and all its tokens are its own.
 //
 //   params      rows N, heads H, kv_heads K, slot_pages P, scale
 //   q           [N, H, D]     f32   in
@@ -11,8 +12,8 @@
 //   page_table  [S, P]        u32   in
 //   slots       [N]           u32   in, 0xffffffff: inactive
 //   positions   [N]           u32   in
-//   o           [N, H, D]     f32   in and out in rows that continue
-//   state       [N, H, 2]     f32   in: top and Σ exp(s − top) of the shared tokens
+//   o           [N, H, D]     f32   in and out in rows that continue; with CONTINUES 0 overwritten
+//   state       [N, H, 2]     f32   in: top and Σ exp(s − top) of the shared tokens; with CONTINUES 0 not read
 //
 // Dispatch: ceil(N / LANES) × K · ceil(H / K / HEADS) × min(N, LANES) workgroups; a template for unroll.ts.
 // `visibility.wgsl` and the broadcasts of lanes are linked.

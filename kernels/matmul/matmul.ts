@@ -122,12 +122,17 @@ export function matmulKernel(
 /** What software adapters read through textures. Each tile of columns reads x and u. */
 function texturesOf(
   planes: readonly string[],
-  { addend, continued, reads_halves }: ProductTerms,
+  { has_lora, addend, continued, reads_halves }: ProductTerms,
 ): Record<string, TextureUse> {
-  const matrices = Object.fromEntries([...planes, "lora"].map((name) => [name, "kept" as TextureUse]));
+  const matrices = Object.fromEntries(planes.map((name) => [name, "kept" as TextureUse]));
   if (reads_halves) matrices.values = "halves";
   const tiles = ([, columns = 1]: Grid) => columns, reads_y = (addend & Addend.Y) !== 0 || continued;
-  return { ...matrices, x: tiles, u: tiles, residual: 1, ...(reads_y && { y: 1 }) };
+  return {
+    ...{ ...matrices, x: tiles },
+    ...(has_lora && { lora: "kept", u: tiles }),
+    ...((addend & Addend.RESIDUAL) !== 0 && { residual: 1 }),
+    ...(reads_y && { y: 1 }),
+  };
 }
 
 /** Whether a software adapter reads a weight's values from a texture of halves. */

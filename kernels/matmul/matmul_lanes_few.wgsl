@@ -4,8 +4,9 @@
 // own columns, 8 neighbours along the depth at once, and nobody loads for rows that there are not. Of x and u a lane loads
 // one vector of each row for LANES steps, and broadcasts hand it round.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl; `load_pair` and the broadcasts are
-// linked. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, `load_pair` and the broadcasts are
+// linked, and constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend), and HAS_REST, whether the depth
+// is no multiple of 4 · LANES. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
 
 @compute @workgroup_size({LANES})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {

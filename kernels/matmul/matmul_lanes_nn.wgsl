@@ -1,7 +1,7 @@
 // y = x · W for software adapters: as matmul_lanes_nt.wgsl, but a lane loads 4 neighbouring columns of 4 rows of W.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, the broadcasts and what the product
-// uses of it are linked.
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked, and
+// constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend) and CONTINUED (continued).
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · 4)) workgroups; a template for unroll.ts.
 
 fn x_0(row: u32, s: u32) -> vec4<f32> { return load_x(row, s); }

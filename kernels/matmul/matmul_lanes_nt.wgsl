@@ -1,12 +1,11 @@
 // y = x · Wᵀ for software adapters: a lane owns ROWS rows, the lanes of a subgroup share the weights. No barrier.
 //
-// A software adapter spends nearly all its time in loads, one scalar at a time and lane by lane, while arithmetic and
-// broadcasts are vector instructions. So every lane loads other elements of the weight, once, and broadcasts hand them
+// A load costs a software adapter much more than a multiply-add or a broadcast. So every lane loads other elements of the weight, once, and broadcasts hand them
 // round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4 neighbours along the
 // depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register tile.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, the broadcasts and what the product
-// uses of it are linked.
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked, and
+// constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend) and CONTINUED (continued).
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
 
 fn x_0(row: u32, s: u32) -> vec4<f32> { return load_x(row, s); }

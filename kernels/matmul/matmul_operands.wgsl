@@ -4,7 +4,7 @@
 //
 //   params    rows N, columns, depth, rank R, u_stride, u_column, lora_scale, addend: 1 residual, 2 y itself, or both;
 //             x_stride, x_column, y_stride, y_column; continued: 1 where sums start from y' instead of 0; chunk_tiles and
-//             walked: see matmul_tiles.wgsl
+//             walked: see matmul_tiles.wgsl. The forms for software adapters have constants for some of them
 //   weight    [columns, depth] in nt, [depth, columns] in nn   in, read by `load_weight`
 //   x         [N, x_stride] f32   in, x' is its columns from x_column on
 //   u         [N, u_stride] f32   in, u' is its columns from u_column on

@@ -50,17 +50,24 @@ const forwardKernel = kernelFamily((form: KernelForm, size: ItemSize, threads: n
   })
 );
 
-const backwardKernel = kernelFamily((form: KernelForm, size: ItemSize, threads: number) =>
+/** @param accumulates Part of the text for a software adapter, which would read d_x in a branch that is not taken. */
+const backwardKernel = kernelFamily((form: KernelForm, size: ItemSize, threads: number, accumulates: 0 | 1) =>
   defineKernel({
     name: `rms_norm_backward_${form}`,
-    wgsl: [constantsPart({ threads }), itemPart(size), {
-      file: form === "lanes" ? "rms_norm_backward_lanes.wgsl" : "rms_norm_backward_tiles.wgsl",
-      text: form === "lanes" ? backwardLanesWgsl : backwardTilesWgsl,
-    }],
+    wgsl: [
+      constantsPart({ threads, ...(form === "lanes" && { ACCUMULATES: accumulates === 1 }) }),
+      itemPart(size),
+      {
+        file: form === "lanes" ? "rms_norm_backward_lanes.wgsl" : "rms_norm_backward_tiles.wgsl",
+        text: form === "lanes" ? backwardLanesWgsl : backwardTilesWgsl,
+      },
+    ],
     params: { rows: "u32", items: "u32", width: "u32", accumulate: "u32" },
     inputs: ["x", "gamma", "rstd", "d_y"],
     outputs: ["d_x"],
-    ...(form === "lanes" && { textures: { x: 2, gamma: "kept", d_y: 2, d_x: 1 } }),
+    ...(form === "lanes" && {
+      textures: { x: 2, gamma: "kept", d_y: 2, ...(accumulates && { d_x: 1 }) },
+    }),
   })
 );
 
@@ -117,6 +124,7 @@ export function rmsNormBackward(
   expectShape(tensors.gamma, "gamma", [width]);
   expectShape(tensors.rstd, "rstd", [rows]);
   const { size, items, threads, grid } = layout(rows, width, form);
-  const params = { rows, items, width, accumulate: accumulate ? 1 : 0 };
-  recorder.dispatch(backwardKernel(form, size, threads), params, tensors, grid);
+  const accumulates = accumulate ? 1 : 0,
+    kernel = backwardKernel(form, size, threads, form === "lanes" ? accumulates : 0);
+  recorder.dispatch(kernel, { rows, items, width, accumulate: accumulates }, tensors, grid);
 }

@@ -3,7 +3,7 @@
 //   g[n, c] = d_y[n, c] · gamma[c]        x̂[n, c] = x[n, c] · rstd[n]
 //   d_x[n, c] (+)= rstd[n] · (g[n, c] − x̂[n, c] · 1/C Σ_k g[n, k] · x̂[n, k])
 //
-//   params  rows N, items of a row, width C, accumulate
+//   params  rows N, items of a row, width C, accumulate: the constant ACCUMULATES, which is linked
 //   x       [N, C] f32   in
 //   gamma   [C]    f32   in
 //   rstd    [N]    f32   in, from the forward pass
@@ -32,6 +32,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let along = item_sum(sum) * scale * scale / f32(params.width);
   for (var i = 0u; i < params.items; i++) {
     let d = scale * (d_y[row + i] * gamma[i] - x[row + i] * along);
-    if params.accumulate == 1u { d_x[row + i] = d_x[row + i] + d; } else { d_x[row + i] = d; }
+    if ACCUMULATES { d_x[row + i] = d_x[row + i] + d; } else { d_x[row + i] = d; }
   }
 }

@@ -8,7 +8,7 @@ export interface WebGpuProvider {
   /**
    * The entry to WebGPU; null if this process has none. Its devices take the kernels' WGSL, which enables no
    * extension: a device enables those of its features. The program uses no names of the standard as values but the
-   * constants `GPUBufferUsage`, `GPUMapMode` and `GPUShaderStage`, which Deno always has.
+   * constants `GPUBufferUsage`, `GPUMapMode`, `GPUShaderStage` and `GPUTextureUsage`, which Deno always has.
    *
    * @throws {ServiceError} `device_unavailable`, with the fix, if something must be installed first.
    */

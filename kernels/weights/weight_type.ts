@@ -31,7 +31,10 @@ export interface WeightType {
   decode(bytes: Uint8Array): Float32Array<ArrayBuffer>;
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;
-  /** Whether there are kernels of few rows, which load pairs of vectors. */
+  /**
+   * Whether there are kernels of few rows, which load pairs of vectors. The readers of quantised types are long, and would be
+   * compiled into such a kernel 36 times.
+   */
   readonly has_pairs?: true;
   /** In place of `wgsl`, where `values` is a texture of halves (`TextureUse`). Absent: no texture has its numbers. */
   readonly halves_wgsl?: WgslPart;

@@ -1,4 +1,7 @@
-/** Profiles a decode step and a training step: every kernel of a recorded step, timed separately. */
+/**
+ * Profiles a decode step and a training step: every kernel of a recorded step, timed separately. Copies into textures, which a
+ * software adapter has, are in the entire step's time and in no kernel's.
+ */
 
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { Grid, Kernel } from "../../kernels/kernel.ts";

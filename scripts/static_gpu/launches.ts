@@ -6,8 +6,7 @@
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { assumedGpu } from "../../kernels/assumed_gpu.ts";
 import { countingGpu } from "../../kernels/counting_gpu.ts";
-import type { Kernel, Operands, Params } from "../../kernels/kernel.ts";
-import type { Grid } from "../../kernels/kernel.ts";
+import type { Grid, Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";

@@ -86,7 +86,7 @@ export class Adapters {
   }
 
   /**
-   * Allocates all that adapters of a run ever take, by the steps that opening, training and checkpoints take. The memory
+   * Allocates all that adapters of a run ever take, but for their textures on a software adapter, by the steps that opening, training and checkpoints take. The memory
    * plan calls it on a counting device.
    *
    * @returns Bytes in the machine's memory: the moments while a checkpoint is written, and a kept state.

@@ -216,7 +216,10 @@ export class Sampler {
     return { adapter, count, rows, state, tokens, sampled };
   }
 
-  /** Allocates all that steps with adapters of this rank can need, the growth of the cache to its last page included. */
+  /**
+   * Allocates all that steps with adapters of this rank can need, the growth of the cache to its last page included; on a
+   * software adapter all but the textures of these tensors.
+   */
   reserve(padded_rank: number): void {
     this.#reserve(padded_rank);
     this.model.recorder.reserveReadback([this.#out], BLOCKS);

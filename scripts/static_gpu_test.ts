@@ -104,7 +104,7 @@ Deno.test("a value below its ceiling is a gain", () => {
 
 /** Shaders and parts that only software adapters run. */
 const SOFTWARE =
-  /(_lanes\w*|lora_gradient_single|single_lane|subgroup_lanes|paged_rows|subgroup_probe)\.wgsl$/;
+  /(_lanes\w*|lora_gradient_single|f16_pairs|single_lane|subgroup_lanes|paged_rows|subgroup_probe)\.wgsl$/;
 
 /** Shaders and parts that only Dawn compiles: the GPU's compiler is asked through Deno. */
 const DAWN = /(matmul_matrices\w*|subgroup_matrices)\.wgsl$/;

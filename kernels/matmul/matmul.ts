@@ -231,7 +231,8 @@ export function matmul(
     recorder.dispatch(
       matmulKernel(kind, layout, {
         ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1 },
-        reads_halves: layout.form === "lanes" && readsHalves(recorder.gpu, part.weight),
+        reads_halves: layout.form === "lanes" && layout.owns === "rows" &&
+          readsHalves(recorder.gpu, part.weight),
         has_rest: layout.form === "lanes" && layout.owns === "columns" &&
           own.depth % (4 * layout.lanes) !== 0,
       }),

@@ -65,8 +65,8 @@ export function groupColumns(layout: LanesLayout): number {
 
 /** Whether a form for pairs of vectors of the weight can compute a product. */
 export function readsPairs({ orientation, weight }: Pick<MatmulKind, "orientation" | "weight">): boolean {
-  const { has_pairs }: WeightType = WEIGHT_TYPES[weight];
-  return orientation === "nt" && has_pairs === true;
+  const { pairs_wgsl }: WeightType = WEIGHT_TYPES[weight];
+  return orientation === "nt" && pairs_wgsl !== undefined;
 }
 
 /**

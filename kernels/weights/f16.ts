@@ -2,6 +2,7 @@
 
 import { float32FromFloat16 } from "../../core/float16.ts";
 import wgsl from "./f16.wgsl" with { type: "text" };
+import pairsWgsl from "./f16_pairs.wgsl" with { type: "text" };
 import { f32 } from "./f32.ts";
 import type { WeightType } from "./weight_type.ts";
 
@@ -12,7 +13,7 @@ export const f16: WeightType = {
   repack: (bytes) => [bytes],
   decode: float32FromFloat16,
   wgsl: { file: "weights/f16.wgsl", text: wgsl },
-  has_pairs: true,
+  pairs_wgsl: { file: "weights/f16_pairs.wgsl", text: pairsWgsl },
   // A texture gives its halves as f32.
   halves_wgsl: f32.wgsl,
 };

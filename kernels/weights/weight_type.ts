@@ -32,23 +32,15 @@ export interface WeightType {
   /** Declares the planes and `load_weight(i)`, the elements 4·i … 4·i + 3 of the matrix. */
   readonly wgsl: WgslPart;
   /**
-   * Whether there are kernels of few rows, which load pairs of vectors. The readers of quantised types are long, and would be
-   * compiled into such a kernel 36 times.
+   * In place of `wgsl`, for kernels of few rows: declares `load_pair(i)` too, the elements 8·i … 8·i + 7. Absent: the type
+   * has none of these kernels. The readers of quantised types are long, and would be compiled into such a kernel 36 times.
    */
-  readonly has_pairs?: true;
+  readonly pairs_wgsl?: WgslPart;
   /** In place of `wgsl`, where `values` is a texture of halves (`TextureUse`). Absent: no texture has its numbers. */
   readonly halves_wgsl?: WgslPart;
 }
 
-/** Declares `load_pair(i)`, the elements 8·i … 8·i + 7. */
-const PAIRS: WgslPart = {
-  file: "load_pair",
-  text: `struct Pair { first: vec4<f32>, second: vec4<f32> }
-fn load_pair(i: u32) -> Pair { return Pair(load_weight(2u * i), load_weight(2u * i + 1u)); }
-`,
-};
-
-/** What a kernel needs of the reader of a type. */
+/** What a kernel needs of the reader of a type; not both. */
 export interface ReaderOptions {
   /** `load_pair` too. */
   reads_pairs?: boolean;
@@ -56,13 +48,14 @@ export interface ReaderOptions {
   reads_halves?: boolean;
 }
 
-/** The parts of a kernel that read a type. @throws {Error} When it reads halves and the type has none. */
+/** The parts of a kernel that read a type. @throws {Error} When the type has no such reader. */
 export function weightReader(
-  { wgsl, halves_wgsl }: WeightType,
+  { wgsl, pairs_wgsl, halves_wgsl }: WeightType,
   { reads_pairs = false, reads_halves = false }: ReaderOptions,
 ): WgslPart[] {
-  assert(!reads_halves || halves_wgsl !== undefined, "a type with halves");
-  return [reads_halves ? halves_wgsl! : wgsl, ...reads_pairs ? [PAIRS] : []];
+  const reader = reads_pairs ? pairs_wgsl : reads_halves ? halves_wgsl : wgsl;
+  assert(reader !== undefined, "a reader of pairs or halves");
+  return [reader];
 }
 
 /** Values of which a row must be a multiple, so that rows start at the start of a block and of a word. */

@@ -19,7 +19,7 @@ import {
 /** Steps of a block, as on software adapters. */
 const BLOCK_STEPS = 8;
 
-/** Milliseconds of a decode step with up to 8, 16 and 24 rows (docs/bench/llvmpipe_llvm_15_0_6_256_bits.jsonl). */
+/** Milliseconds of a decode step with up to 8, 16 and 24 rows, about those of a software adapter. */
 const STEP_MS = [9.6, 13, 15];
 
 /** Milliseconds of a pass over given tokens: for itself, and for each of them. */

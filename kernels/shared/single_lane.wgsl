@@ -4,6 +4,5 @@ fn broadcast_f32_0(x: f32) -> f32 { return x; }
 fn broadcast_u32_0(x: u32) -> u32 { return x; }
 fn broadcast_vec4f_0(x: vec4<f32>) -> vec4<f32> { return x; }
 fn broadcast_vec4u_0(x: vec4<u32>) -> vec4<u32> { return x; }
-fn shuffle_vec4f(x: vec4<f32>, l: u32) -> vec4<f32> { return x; }
 fn subgroup_max(x: u32) -> u32 { return x; }
 fn subgroup_min(x: u32) -> u32 { return x; }

@@ -25,6 +25,7 @@ const WANTED_LIMITS = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
   "maxStorageBuffersPerShaderStage",
+  "maxStorageTexturesPerShaderStage",
   "maxComputeWorkgroupStorageSize",
   "maxComputeInvocationsPerWorkgroup",
   "maxComputeWorkgroupSizeX",
@@ -39,9 +40,16 @@ export const NEEDED_LIMITS: Readonly<Record<string, number>> = {
   maxComputeInvocationsPerWorkgroup: 256,
 };
 
+/** What software adapters need besides: their kernels read and store textures (`textures.ts`). */
+export const SOFTWARE_LIMITS: Readonly<Record<string, number>> = { maxStorageTexturesPerShaderStage: 8 };
+
 /** Names the limits of an adapter that are too low for the kernels; null when none is. */
-export function limitProblem(limits: Readonly<Record<string, number>>): string | null {
-  const low = Object.entries(NEEDED_LIMITS).filter(([name, needed]) => !((limits[name] ?? 0) >= needed));
+export function limitProblem(
+  limits: Readonly<Record<string, number>>,
+  is_software: boolean,
+): string | null {
+  const needed_limits = { ...NEEDED_LIMITS, ...(is_software ? SOFTWARE_LIMITS : {}) };
+  const low = Object.entries(needed_limits).filter(([name, needed]) => !((limits[name] ?? 0) >= needed));
   return low.length === 0
     ? null
     : low.map(([name, needed]) => `${name} ${limits[name]}, needed ${needed}`).join("; ");
@@ -65,7 +73,7 @@ const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
  *   console.log(`skipped: ${error.message}`);
  * });
  * if (gpu) {
- *   assert.equal(limitProblem(gpu.facts.limits), null);
+ *   assert.equal(limitProblem(gpu.facts.limits, gpu.facts.software), null);
  *   gpu.device.destroy();
  * }
  * ```
@@ -83,7 +91,7 @@ export async function openGpu(
   }
   const requiredLimits: Record<string, number> = {};
   for (const name of WANTED_LIMITS) requiredLimits[name] = adapter.limits[name];
-  const problem = limitProblem(requiredLimits);
+  const problem = limitProblem(requiredLimits, isSoftware(adapter));
   if (problem) {
     throw new ServiceError(
       "device_unavailable",

@@ -1,30 +1,35 @@
 import assert from "node:assert/strict";
 import type { DeviceRequest } from "../core/device.ts";
 import { WEBGPU_PROVIDERS } from "../core/webgpu_providers.ts";
-import { limitProblem, multipliesTiles, NEEDED_LIMITS, openGpu } from "./device.ts";
+import { limitProblem, multipliesTiles, NEEDED_LIMITS, openGpu, SOFTWARE_LIMITS } from "./device.ts";
 import { gpuTest } from "./gpu_testing.ts";
 import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import { DENO_PROVIDER } from "./webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "./webgpu/provider.ts";
 
 Deno.test("an adapter below what kernels need is refused, by limit and both numbers", () => {
-  assert.equal(limitProblem(NEEDED_LIMITS), null);
-  const more = Object.fromEntries(Object.entries(NEEDED_LIMITS).map(([name, value]) => [name, 2 * value]));
-  assert.equal(limitProblem(more), null);
-  for (const [name, needed] of Object.entries(NEEDED_LIMITS)) {
-    assert.equal(limitProblem({ ...more, [name]: needed - 1 }), `${name} ${needed - 1}, needed ${needed}`);
+  for (const is_software of [false, true]) {
+    const all = is_software ? { ...NEEDED_LIMITS, ...SOFTWARE_LIMITS } : NEEDED_LIMITS;
+    assert.equal(limitProblem(all, is_software), null);
+    const more = Object.fromEntries(Object.entries(all).map(([name, value]) => [name, 2 * value]));
+    assert.equal(limitProblem(more, is_software), null);
+    for (const [name, needed] of Object.entries(all)) {
+      const lower = { ...more, [name]: needed - 1 };
+      assert.equal(limitProblem(lower, is_software), `${name} ${needed - 1}, needed ${needed}`);
+    }
+    const low = { ...more, maxStorageBuffersPerShaderStage: 4, maxComputeInvocationsPerWorkgroup: 128 };
+    assert.equal(
+      limitProblem(low, is_software),
+      `maxStorageBuffersPerShaderStage 4, needed ${NEEDED_LIMITS.maxStorageBuffersPerShaderStage}; ` +
+        `maxComputeInvocationsPerWorkgroup 128, needed ${NEEDED_LIMITS.maxComputeInvocationsPerWorkgroup}`,
+    );
   }
-  const low = { ...more, maxStorageBuffersPerShaderStage: 4, maxComputeInvocationsPerWorkgroup: 128 };
-  assert.equal(
-    limitProblem(low),
-    `maxStorageBuffersPerShaderStage 4, needed ${NEEDED_LIMITS.maxStorageBuffersPerShaderStage}; ` +
-      `maxComputeInvocationsPerWorkgroup 128, needed ${NEEDED_LIMITS.maxComputeInvocationsPerWorkgroup}`,
-  );
-  assert.match(limitProblem({})!, /maxComputeWorkgroupStorageSize undefined/);
+  assert.match(limitProblem({}, false)!, /maxComputeWorkgroupStorageSize undefined/);
 });
 
 gpuTest("the opened device has the limits that kernels need", ({ device, facts }) => {
-  for (const [name, needed] of Object.entries(NEEDED_LIMITS)) {
+  const needed_limits = { ...NEEDED_LIMITS, ...(facts.software ? SOFTWARE_LIMITS : {}) };
+  for (const [name, needed] of Object.entries(needed_limits)) {
     assert.ok(facts.limits[name]! >= needed, name);
     assert.ok(device.limits[name as keyof GPUSupportedLimits] as number >= needed, name);
   }

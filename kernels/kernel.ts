@@ -175,16 +175,16 @@ function compileKernel(device: GPUDevice, kernel: Kernel, textured: readonly str
   for (const [list, type] of [[kernel.inputs, "read-only-storage"], [kernel.outputs, "storage"]] as const) {
     for (const name of list) {
       const format = type === "storage" ? undefined : formats.get(name);
-      const bound = format ? { texture: { sampleType: format.sample_type } } : { buffer: { type } };
+      const bound = format
+        ? { storageTexture: { access: "read-only", format: format.format } } as const
+        : { buffer: { type } };
       entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });
     }
   }
   for (const [name, { use }] of names.outputs) {
-    const { format, sample_type } = formats.get(name)!;
-    const bound = use === "stored"
-      ? { storageTexture: { access: "write-only", format } } as const
-      : { texture: { sampleType: sample_type } };
-    entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, ...bound });
+    const { format } = formats.get(name)!, access = use === "stored" ? "write-only" : "read-only";
+    const storageTexture = { access, format } as const;
+    entries.push({ binding: entries.length, visibility: GPUShaderStage.COMPUTE, storageTexture });
   }
   const layout = device.createBindGroupLayout({ label: kernel.name, entries });
   device.pushErrorScope("validation");

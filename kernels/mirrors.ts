@@ -2,7 +2,7 @@
 
 import { elementCount } from "./shape.ts";
 import { followBuffer, type Tensor, tensorBytes, writesOf } from "./tensor.ts";
-import { ROW_TEXELS, textureBytes, type TextureFormat } from "./textures.ts";
+import { blockTexels, MOST_ROWS, ROW_TEXELS, textureBytes, type TextureFormat } from "./textures.ts";
 
 /** A texture for a tensor, and which of its bytes it has. */
 export interface Mirror {
@@ -10,7 +10,7 @@ export interface Mirror {
   readonly id: number;
   readonly texture: GPUTexture;
   readonly view: GPUTextureView;
-  readonly texel_bytes: number;
+  readonly format: TextureFormat;
   /** The bytes for which there is room. */
   readonly bytes: number;
   holds: { bytes: number; writes: number } | null;
@@ -67,17 +67,18 @@ function createMirrors(buffer: GPUBuffer): Mirrors {
   return own;
 }
 
-function createMirror(device: GPUDevice, bytes: number, { format, texel_bytes }: TextureFormat): Mirror {
-  const texels = Math.max(1, Math.ceil(bytes / texel_bytes));
-  const size = [Math.min(texels, ROW_TEXELS), Math.ceil(texels / ROW_TEXELS)];
-  const usage = GPUTextureUsage.TEXTURE_BINDING | GPUTextureUsage.COPY_DST | GPUTextureUsage.STORAGE_BINDING;
-  const texture = device.createTexture({ label: "mirror", size, format, usage });
+function createMirror(device: GPUDevice, bytes: number, format: TextureFormat): Mirror {
+  const texels = Math.max(1, Math.ceil(bytes / format.texel_bytes));
+  const rows = Math.ceil(texels / ROW_TEXELS), blocks = Math.ceil(rows / MOST_ROWS);
+  const size = [rows === 1 ? texels : blocks * blockTexels(format), Math.min(rows, MOST_ROWS)];
+  const usage = GPUTextureUsage.COPY_DST | GPUTextureUsage.STORAGE_BINDING;
+  const texture = device.createTexture({ label: "mirror", size, format: format.format, usage });
   return {
     id: next_id++,
     texture,
     view: texture.createView(),
-    texel_bytes,
-    bytes: texels * texel_bytes,
+    format,
+    bytes: texels * format.texel_bytes,
     holds: null,
   };
 }
@@ -89,17 +90,17 @@ export function isFresh({ holds }: Mirror, { buffer, shape, dtype }: Tensor): bo
 
 /** Encodes the copy of a tensor into its texture, outside of a pass. */
 export function refresh(encoder: GPUCommandEncoder, mirror: Mirror, tensor: Tensor): void {
-  const { texture, texel_bytes } = mirror, { buffer, offset_bytes, shape, dtype } = tensor;
-  const texels = Math.floor(tensorBytes(shape, dtype) / texel_bytes), bytesPerRow = ROW_TEXELS * texel_bytes;
+  const { texture, format } = mirror, { buffer, offset_bytes, shape, dtype } = tensor;
+  const texels = Math.floor(tensorBytes(shape, dtype) / format.texel_bytes),
+    bytesPerRow = ROW_TEXELS * format.texel_bytes;
+  const copy = (row: number, size: [texels: number, rows: number]) => {
+    const origin = [Math.floor(row / MOST_ROWS) * blockTexels(format), row % MOST_ROWS];
+    const from = { buffer, offset: offset_bytes + row * bytesPerRow, bytesPerRow, rowsPerImage: size[1] };
+    encoder.copyBufferToTexture(from, { texture, origin }, size);
+  };
   const rows = Math.floor(texels / ROW_TEXELS), rest = texels % ROW_TEXELS;
-  if (rows > 0) {
-    const from = { buffer, offset: offset_bytes, bytesPerRow, rowsPerImage: rows };
-    encoder.copyBufferToTexture(from, { texture }, [ROW_TEXELS, rows]);
-  }
-  if (rest > 0) {
-    const from = { buffer, offset: offset_bytes + rows * bytesPerRow, bytesPerRow };
-    encoder.copyBufferToTexture(from, { texture, origin: [0, rows] }, [rest, 1]);
-  }
+  for (let row = 0; row < rows; row += MOST_ROWS) copy(row, [ROW_TEXELS, Math.min(MOST_ROWS, rows - row)]);
+  if (rest > 0) copy(rows, [rest, 1]);
   markFresh(mirror, tensor);
 }
 

@@ -5,12 +5,15 @@ import { defineKernel, type TextureUse } from "./kernel.ts";
 import { findMirror, fitsTexture, isWorthCopying } from "./mirrors.ts";
 import { Recorder } from "./recorder.ts";
 import { Allocator, type Tensor, view } from "./tensor.ts";
-import { ROW_TEXELS, withTextures } from "./textures.ts";
+import { MOST_ROWS, ROW_TEXELS, withTextures } from "./textures.ts";
 
 const needsSoftware = ({ facts }: Gpu) => facts.software ? null : "a GPU reads buffers";
 
 /** y ← 2 · x, a number to a thread, with x read through a texture. */
 const double = kernelOf("double", "y[id.x] = 2.0 * x[id.x];", ["x"], { x: "kept" });
+
+/** y ← x at the places `at`. */
+const gather = kernelOf("gather", "y[id.x] = x[u32(at[id.x])];", ["x", "at"], { x: "kept" });
 
 /** y ← y from its end, in place. */
 const reverse = kernelOf("reverse", "y[id.x] = y[params.count - 1u - id.x];", [], { y: 1e9 });
@@ -96,6 +99,18 @@ gpuTest("a texture holds several rows of texels, and a part of a buffer", async 
   });
 }, needsSoftware);
 
+gpuTest("a texture holds more than a block of rows", async (gpu) => {
+  await withRecorder(gpu, async (recorder, allocator, read) => {
+    const block = MOST_ROWS * ROW_TEXELS, count = 2 * block + 2 * ROW_TEXELS + 3;
+    const x = allocator.create("test", [count]), y = allocator.create("test", [6]);
+    const places = [block - 1, block, 2 * block - 1, 2 * block, 2 * block + 2 * ROW_TEXELS, count - 1];
+    places.forEach((place, i) => allocator.write(view(x, [1], place), Float32Array.of(i + 1)));
+    const at = allocator.upload("test", [6], Float32Array.from(places));
+    recorder.dispatch(gather, { count: 6 }, { x, at, y }, [6]);
+    assert.deepEqual(await read(y), [1, 2, 3, 4, 5, 6]);
+  });
+}, needsSoftware);
+
 gpuTest(
   "what a dispatch stores in a texture too is read there, beside what was there before",
   async (gpu) => {
@@ -125,7 +140,7 @@ gpuTest("a dispatch reads an output as it was before", async (gpu) => {
 gpuTest("textures go with their buffer, and a larger tensor gets a larger one", (gpu) => {
   const allocator = new Allocator(gpu.device), scope = allocator.scope();
   const x = scope.create("test", [8]),
-    format = { format: "r32float", sample_type: "float", texel_bytes: 4 } as const;
+    format = { format: "r32float", texel_bytes: 4 } as const;
   // The second one has room for the rest of the buffer.
   const small = findMirror(gpu.device, view(x, [4]), format),
     large = findMirror(gpu.device, view(x, [5]), format);
@@ -149,9 +164,10 @@ Deno.test("few numbers are not copied, nor a tensor that no texture holds", () =
     ({ shape, dtype: "f32", offset_bytes }) as unknown as Tensor;
   assert.deepEqual([isWorthCopying(of(0, 32, 255), 1), isWorthCopying(of(0, 32, 256), 1)], [false, true]);
   assert.ok(isWorthCopying(of(0, 1, 256), 32));
-  const format = { format: "rgba32float", sample_type: "unfilterable-float", texel_bytes: 16 } as const;
-  assert.ok(fitsTexture(of(32, 4 * 8192, 8192), format));
-  assert.ok(!fitsTexture(of(0, 4 * 8192 + 1, 8192), format));
+  const format = { format: "rgba32float", texel_bytes: 16 } as const;
+  // 31 blocks of 260 texels.
+  assert.ok(fitsTexture(of(32, 4 * 31, 256 * 8192), format));
+  assert.ok(!fitsTexture(of(0, 4 * 31, 256 * 8192 + 1), format));
   assert.ok(!fitsTexture(of(8, 4), format));
 });
 
@@ -165,11 +181,11 @@ fn f(i: u32) -> u32 { return x[x[i].x].y + max[x.x[0]]; }`;
     made.text,
     `
 alias Two = vec2<u32>;
-@group(0) @binding(1) var x: texture_2d<u32>; fn x_at(i: u32) -> Two ` +
-      `{ return textureLoad(x, vec2<u32>(i & 8191u, i >> 13u), 0).xy; } 
+@group(0) @binding(1) var x: texture_storage_2d<rg32uint, read>; fn x_at(i: u32) -> Two ` +
+      `{ return textureLoad(x, vec2<u32>((i & 255u) + (i >> 21u) * 264u, (i >> 8u) & 8191u)).xy; } 
 fn f(i: u32) -> u32 { return x_at(x_at(i).x).y + max[x.x[0]]; }`,
   );
-  assert.deepEqual(made.formats.get("x"), { format: "rg32uint", sample_type: "uint", texel_bytes: 8 });
+  assert.deepEqual(made.formats.get("x"), { format: "rg32uint", texel_bytes: 8 });
   assert.throws(
     () => withTextures(text, { inputs: new Map([["y", false]]), outputs: new Map() }),
     /an operand y/,
@@ -209,6 +225,6 @@ Deno.test("a stored output is put into both, and one that is read as before keep
     inputs: new Map(),
     outputs: new Map([["y", { use: "before", binding: 3 }]]),
   });
-  assert.match(before.text, /@binding\(3\) var y_texture: texture_2d<f32>;/);
+  assert.match(before.text, /@binding\(3\) var y_texture: texture_storage_2d<r32float, read>;/);
   assert.match(before.text, /\{ y\[i \+ 1u\] = y_at\(i\) \* 2\.0; \}$/);
 });

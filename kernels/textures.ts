@@ -1,7 +1,7 @@
 /**
  * Operands that kernels for software adapters read through textures. llvmpipe loads from a buffer lane by lane, and writes
- * each number into its vector through memory; it loads from a texture for all lanes at once. docs/decisions/
- * software_kernels.md has the figures. A kernel's text is the same for both; this file makes the texture's from the
+ * each number into its vector through memory; it loads from a texture for all lanes at once. They are storage textures, because the
+ * load from a sampled one computes the size of a mip level for each lane. docs/decisions/software_kernels.md has the figures. A kernel's text is the same for both; this file makes the texture's from the
  * buffer's. The bits are the same too.
  */
 
@@ -10,29 +10,48 @@ import { assert } from "../core/errors.ts";
 /** How a texture holds an array: a texel is an element. */
 export interface TextureFormat {
   readonly format: GPUTextureFormat;
-  readonly sample_type: GPUTextureSampleType;
   readonly texel_bytes: number;
 }
 
 /** A texel of four halves, which is read as four f32. */
 export const HALVES: TextureFormat = {
   format: "rgba16float",
-  sample_type: "unfilterable-float",
   texel_bytes: 8,
 };
 
-/** Texels of a texture's row, as a power of two: element i is at (i mod 2^ROW_BITS, i / 2^ROW_BITS). */
-const ROW_BITS = 13;
+/** Texels of a texture's row that are of use, as a power of two. */
+const ROW_BITS = 8;
 
-/** Texels of a complete row, which every device allows. */
+/** The most rows, which every device allows, as a power of two. */
+const MOST_ROWS_BITS = 13;
+
+/** Texels of a row that are of use. */
 export const ROW_TEXELS = 2 ** ROW_BITS;
 
-/** The most rows, which every device allows. */
-const MOST_ROWS = 8192;
+/** The most rows of a texture. */
+export const MOST_ROWS = 2 ** MOST_ROWS_BITS;
+
+/** The most texels of a row with all blocks, which every device allows. */
+const MOST_COLUMNS = 8192;
+
+/** Texels that a block of rows takes. After those of use comes a line of the cache, see {@link placeOf}. */
+export function blockTexels({ texel_bytes }: TextureFormat): number {
+  return ROW_TEXELS + 64 / texel_bytes;
+}
 
 /** The most bytes of a tensor that a texture holds. */
-export function textureBytes({ texel_bytes }: TextureFormat): number {
-  return ROW_TEXELS * MOST_ROWS * texel_bytes;
+export function textureBytes(format: TextureFormat): number {
+  return Math.floor(MOST_COLUMNS / blockTexels(format)) * MOST_ROWS * ROW_TEXELS * format.texel_bytes;
+}
+
+/**
+ * The expression for the texel of element i. Elements fill rows of ROW_TEXELS, and blocks of MOST_ROWS rows lie side by side.
+ * Rows of a matrix are often a multiple of 1 KiB apart, and lanes that read one element of each would compete for a few lines
+ * of the processor's cache; the line after each row of texels moves the next row to other ones.
+ */
+function placeOf(format: TextureFormat): string {
+  const block = `(i >> ${ROW_BITS + MOST_ROWS_BITS}u) * ${blockTexels(format)}u`;
+  return `vec2<u32>((i & ${ROW_TEXELS - 1}u) + ${block}, (i >> ${ROW_BITS}u) & ${MOST_ROWS - 1}u)`;
 }
 
 /** A kernel's text with textures, and their formats by operand. */
@@ -72,7 +91,7 @@ export interface TexturedNames {
  *   "@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;\nfn first(i: u32) -> f32 { return x[2u * i].x; }",
  *   { inputs: new Map([["x", false]]), outputs: new Map() },
  * );
- * assert.match(text, /var x: texture_2d<f32>;/);
+ * assert.match(text, /var x: texture_storage_2d<rgba32float, read>;/);
  * assert.match(text, /return x_at\(2u \* i\)\.x;/);
  * assert.equal(formats.get("x")!.format, "rgba32float");
  * ```
@@ -86,7 +105,8 @@ export function withTextures(
   if (inputs.size + outputs.size > 0) text = text.replace(/\/\/.*$/gm, "");
   for (const [name, has_halves] of inputs) {
     const found = findArray(text, name, "read");
-    formats.set(name, has_halves ? HALVES : found.format);
+    if (has_halves) found.format = HALVES;
+    formats.set(name, found.format);
     text = text.replace(found.declaration, `var ${name}: ${reader(name, name, found)}`);
     text = replaceIndexing(text, name, (_, index) => [`${name}_at(${index})`, 0]);
   }
@@ -124,21 +144,18 @@ function putInBoth(text: string, name: string): string {
   });
 }
 
-/** The texel of element i. */
-const PLACE = `vec2<u32>(i & ${ROW_TEXELS - 1}u, i >> ${ROW_BITS}u)`;
-
 /** A texture's type, and the function that reads an operand's elements from it. */
-function reader(name: string, texture: string, { type, kind, components }: FoundArray): string {
+function reader(name: string, texture: string, { type, components, format }: FoundArray): string {
   const taken = components === 4 ? "" : `.${"xyzw".slice(0, components)}`;
-  return `texture_2d<${kind}>; ` +
-    `fn ${name}_at(i: u32) -> ${type} { return textureLoad(${texture}, ${PLACE}, 0)${taken}; }`;
+  return `texture_storage_2d<${format.format}, read>; ` +
+    `fn ${name}_at(i: u32) -> ${type} { return textureLoad(${texture}, ${placeOf(format)})${taken}; }`;
 }
 
 /** The type of a texture that is stored with an output, and the function that stores in both. */
 function writer(name: string, { type, kind, components, format }: FoundArray): string {
   const texel = components === 4 ? "v" : `vec4<${kind}>(v${`, ${kind}()`.repeat(4 - components)})`;
   return `texture_storage_2d<${format.format}, write>; fn ${name}_put(i: u32, v: ${type}) ` +
-    `{ ${name}[i] = v; textureStore(${name}_texture, ${PLACE}, ${texel}); }`;
+    `{ ${name}[i] = v; textureStore(${name}_texture, ${placeOf(format)}, ${texel}); }`;
 }
 
 /** The declaration of an array of the group, and what its elements are. */
@@ -160,7 +177,6 @@ function findArray(text: string, name: string, access: "read" | "read_write"): F
   const kind = parts[2] as "f32" | "u32", components = Number(parts[1] ?? 1) as keyof typeof CHANNELS;
   const format: TextureFormat = {
     format: `${CHANNELS[components]}32${kind === "f32" ? "float" : "uint"}`,
-    sample_type: kind === "f32" ? "unfilterable-float" : "uint",
     texel_bytes: 4 * components,
   };
   return { declaration, type, kind, components, format };

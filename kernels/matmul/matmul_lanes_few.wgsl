@@ -15,6 +15,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let last_row = params.rows - 1u;
   #for i ROWS
   let row{i} = min(first_row + {i}u, last_row);
+  let place{i} = x_place(row{i});
   var sum{i} = vec4<f32>();
   #end
   let steps = params.depth / 4u;
@@ -26,7 +27,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let in_pairs = select(0u, steps / {LANES}u * {LANES}u, steps % 2u == 0u);
   for (var s = 0u; s < in_pairs; s += {LANES}u) {
     #for i ROWS
-    let x{i} = load_x(row{i}, s + lane);
+    let x{i} = operand(x[place{i} + s + lane]);
     #end
     #for l LANES2
     {

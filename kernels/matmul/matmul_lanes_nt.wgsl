@@ -8,9 +8,11 @@
 // constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend) and CONTINUED (continued).
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
 
-fn x_0(row: u32, s: u32) -> vec4<f32> { return load_x(row, s); }
+fn place_0(row: u32) -> u32 { return x_place(row); }
+fn x_0(i: u32, scale: f32) -> vec4<f32> { return operand(x[i]); }
 fn w_0(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
-fn x_1(row: u32, s: u32) -> vec4<f32> { return load_u(row, s); }
+fn place_1(row: u32) -> u32 { return u_place(row); }
+fn x_1(i: u32, scale: f32) -> vec4<f32> { return operand(scale * u[i]); }
 fn w_1(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
 
 @compute @workgroup_size({THREADS})
@@ -35,14 +37,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   // The low-rank term goes on with other operands. A branch in one loop would load both kinds.
   let steps_0 = params.depth / 4u;
   let steps_1 = params.rank / 4u;
+  let scale = params.lora_scale;
   #for p 2
   if {p}u == 0u || HAS_LORA {
+  #for i ROWS
+  let place{i} = place_{p}(row{i});
+  #end
+  #for q VECTORS
+  let first{q} = column{q} * steps_{p};
+  #end
   for (var s = 0u; s < steps_{p}; s++) {
     #for i ROWS
-    let x{i} = x_{p}(row{i}, s);
+    let x{i} = x_{p}(place{i} + s, scale);
     #end
     #for q VECTORS
-    let w{q} = w_{p}(column{q} * steps_{p} + s);
+    let w{q} = w_{p}(first{q} + s);
     #end
     #for j COLUMNS
     let c{j} = broadcast_vec4f_{j%LANES}(w{j/LANES});

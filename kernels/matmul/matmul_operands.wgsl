@@ -29,13 +29,12 @@ struct Params {
 @group(0) @binding(first + 3u) var<storage, read> residual: array<vec4<f32>>;
 @group(0) @binding(first + 4u) var<storage, read_write> y: array<vec4<f32>>;
 
-fn load_x(row: u32, d: u32) -> vec4<f32> {
-  return operand(x[(row * params.x_stride + params.x_column) / 4u + d]);
-}
+// The first vector of a row. A software adapter loads a parameter as slowly as anything, so its loops begin with these.
+fn x_place(row: u32) -> u32 { return (row * params.x_stride + params.x_column) / 4u; }
+fn u_place(row: u32) -> u32 { return (row * params.u_stride + params.u_column) / 4u; }
 
-fn load_u(row: u32, d: u32) -> vec4<f32> {
-  return operand(params.lora_scale * u[(row * params.u_stride + params.u_column) / 4u + d]);
-}
+fn load_x(row: u32, d: u32) -> vec4<f32> { return operand(x[x_place(row) + d]); }
+fn load_u(row: u32, d: u32) -> vec4<f32> { return operand(params.lora_scale * u[u_place(row) + d]); }
 
 fn load_lora(i: u32) -> vec4<f32> { return lora[i]; }
 

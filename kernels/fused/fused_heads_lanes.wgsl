@@ -26,7 +26,8 @@ struct Params {
   width: u32, eps: f32, rotates: u32,
 }
 
-struct Part { index: u32, head: u32, heads: u32, bias: u32, gamma: u32 }
+// A head of a row: its projection (0 q, 1 k, 2 v), and its first vectors there, in the biases, the gammas and the pages.
+struct Part { index: u32, first: u32, bias: u32, gamma: u32, page: u32 }
 
 const NONE = 0xffffffffu;
 
@@ -41,19 +42,29 @@ const NONE = 0xffffffffu;
 @group(0) @binding(8) var<storage, read_write> k_pages: array<Packed>;
 @group(0) @binding(9) var<storage, read_write> v_pages: array<Packed>;
 
-fn part_of(index: u32) -> Part {
-  if index < params.heads0 { return Part(0u, index, params.heads0, params.bias0, params.gamma0); }
+fn part_of(n: u32, index: u32, token: u32) -> Part {
+  if index < params.heads0 { return head_of(0u, n, index, params.heads0, params.bias0, params.gamma0, token); }
   let later = index - params.heads0;
-  if later < params.heads1 { return Part(1u, later, params.heads1, params.bias1, params.gamma1); }
-  return Part(2u, later - params.heads1, params.heads2, params.bias2, params.gamma2);
+  if later < params.heads1 { return head_of(1u, n, later, params.heads1, params.bias1, params.gamma1, token); }
+  return head_of(2u, n, later - params.heads1, params.heads2, params.bias2, params.gamma2, token);
 }
 
-fn load(part: Part, n: u32, i: u32) -> vec4<f32> {
-  let column = part.head * params.items + i;
-  let at = n * part.heads * params.items + column;
+fn head_of(index: u32, n: u32, head: u32, heads: u32, bias: u32, gamma: u32, token: u32) -> Part {
+  let items = params.items;
+  return Part(
+    index,
+    (n * heads + head) * items,
+    select(bias + head * items, NONE, bias == NONE),
+    gamma,
+    select((token + head * PAGE_TOKENS) * items, NONE, token == NONE),
+  );
+}
+
+fn load(part: Part, i: u32) -> vec4<f32> {
+  let at = part.first + i;
   var x: vec4<f32>;
   if part.index == 0u { x = q[at]; } else if part.index == 1u { x = k[at]; } else { x = v[at]; }
-  if part.bias != NONE { x = x + vectors[part.bias + column]; }
+  if part.bias != NONE { x = x + vectors[part.bias + i]; }
   return x;
 }
 
@@ -62,13 +73,13 @@ fn normed(x: vec4<f32>, scale: f32, part: Part, i: u32) -> vec4<f32> {
   return x * scale * vectors[part.gamma + i];
 }
 
-fn store(part: Part, n: u32, i: u32, token: u32, x: vec4<f32>) {
+fn store(part: Part, i: u32, x: vec4<f32>) {
   if part.index == 0u {
-    q[(n * part.heads + part.head) * params.items + i] = x;
+    q[part.first + i] = x;
     return;
   }
-  if token == NONE { return; }
-  let at = (token + part.head * PAGE_TOKENS) * params.items + i;
+  if part.page == NONE { return; }
+  let at = part.page + i;
   if part.index == 1u { k_pages[at] = pack_four(x); } else { v_pages[at] = pack_four(x); }
 }
 
@@ -78,27 +89,29 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let heads = params.heads0 + params.heads1 + params.heads2;
   let n = index / heads;
   if n >= params.rows { return; }
-  let part = part_of(index % heads);
   let place = places[n];
+  let part = part_of(n, index % heads, place.y);
+  let items = params.items;
+  let rotation = place.x * items;
   var scale = 1.0;
   if part.gamma != NONE {
     var squares = vec4<f32>();
-    for (var i = 0u; i < params.items; i++) {
-      let x = load(part, n, i);
+    for (var i = 0u; i < items; i++) {
+      let x = load(part, i);
       squares = fma(x, x, squares);
     }
     scale = inverseSqrt(item_sum(squares) / f32(params.width) + params.eps);
   }
   if part.index == 2u || params.rotates == 0u {
-    for (var i = 0u; i < params.items; i++) { store(part, n, i, place.y, normed(load(part, n, i), scale, part, i)); }
+    for (var i = 0u; i < items; i++) { store(part, i, normed(load(part, i), scale, part, i)); }
     return;
   }
   if adjacent {
-    for (var i = 0u; i < params.items; i++) {
-      let x = normed(load(part, n, i), scale, part, i);
-      let cosine = cosines[place.x * params.items + i];
-      let sine = sines[place.x * params.items + i];
-      store(part, n, i, place.y, vec4<f32>(
+    for (var i = 0u; i < items; i++) {
+      let x = normed(load(part, i), scale, part, i);
+      let cosine = cosines[rotation + i];
+      let sine = sines[rotation + i];
+      store(part, i, vec4<f32>(
         fma(x.x, cosine.x, -(x.y * sine.x)),
         fma(x.y, cosine.x, x.x * sine.x),
         fma(x.z, cosine.y, -(x.w * sine.y)),
@@ -107,14 +120,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     }
     return;
   }
-  let half = params.items / 2u;
+  let half = items / 2u;
   for (var i = 0u; i < half; i++) {
-    let a = normed(load(part, n, i), scale, part, i);
-    let b = normed(load(part, n, i + half), scale, part, i + half);
-    let entry = place.x * params.items + 2u * i;
+    let a = normed(load(part, i), scale, part, i);
+    let b = normed(load(part, i + half), scale, part, i + half);
+    let entry = rotation + 2u * i;
     let cosine = vec4<f32>(cosines[entry], cosines[entry + 1u]);
     let sine = vec4<f32>(sines[entry], sines[entry + 1u]);
-    store(part, n, i, place.y, fma(a, cosine, -(b * sine)));
-    store(part, n, i + half, place.y, fma(b, cosine, a * sine));
+    store(part, i, fma(a, cosine, -(b * sine)));
+    store(part, i + half, fma(b, cosine, a * sine));
   }
 }

@@ -52,12 +52,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(subgroup_invocation_id
   #end
   #end
   #end
-  for (var m = 0u; m < params.rows; m++) {
+  let columns = params.columns;
+  let q_stride = params.q_stride;
+  let rows = params.rows;
+  for (var m = 0u; m < rows; m++) {
     #for t TILES
-    let p{t} = p[m * params.columns + load{t}];
+    let p{t} = p[m * columns + load{t}];
     #end
     #for b BLOCKS
-    let q{b} = q[m * params.q_stride + rank{b}];
+    let q{b} = q[m * q_stride + rank{b}];
     #for l LANES
     let q{b}_{l} = subgroupBroadcast(q{b}, {l}u);
     #for t TILES

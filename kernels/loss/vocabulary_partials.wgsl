@@ -25,11 +25,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let index = id.x + id.y * groups.x * 64u;
   let row = index / params.slices;
   if row >= params.rows { return; }
+  let items = params.items;
+  let slices = params.slices;
+  let first = row * items;
   var m = masked;
   var sum = 0.0;
   var weighted = 0.0;
-  for (var i = index % params.slices; i < params.items; i += params.slices) {
-    let z = max(logits[row * params.items + i], item(masked));
+  for (var i = index % slices; i < items; i += slices) {
+    let z = max(logits[first + i], item(masked));
     let top = max(m, item_max(z));
     let fall = max(m - top, farthest);
     let scale = exp(fall);

@@ -25,16 +25,18 @@ struct Params { rows: u32, items: u32, width: u32, eps: f32, addend: u32 }
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
   let n = id.x;
   if n >= params.rows { return; }
-  let row = n * params.items;
+  let items = params.items;
+  let row = n * items;
+  let adds = params.addend == 1u;
   var squares = item();
-  for (var i = 0u; i < params.items; i++) {
+  for (var i = 0u; i < items; i++) {
     let v = x[row + i];
     squares = fma(v, v, squares);
   }
   let scale = inverseSqrt(item_sum(squares) / f32(params.width) + params.eps);
-  for (var i = 0u; i < params.items; i++) {
+  for (var i = 0u; i < items; i++) {
     var v = x[row + i] * scale * gamma[i];
-    if params.addend == 1u { v += residual[row + i]; }
+    if adds { v += residual[row + i]; }
     y[row + i] = v;
   }
   rstd[n] = scale;

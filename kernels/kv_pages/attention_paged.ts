@@ -24,7 +24,7 @@ import sharedTilesWgsl from "./attention_paged_shared_tiles.wgsl" with { type: "
 import splitsWgsl from "./attention_paged_splits.wgsl" with { type: "text" };
 import tokenTilesWgsl from "./attention_paged_token_tiles.wgsl" with { type: "text" };
 import tilesWgsl from "./attention_paged_tiles.wgsl" with { type: "text" };
-import { expectPages, expectPlaces, pageParts } from "./kv_pages.ts";
+import { expectPages, expectPlaces, NO_SLOT, pageParts } from "./kv_pages.ts";
 import pagedRowsWgsl from "./paged_rows.wgsl" with { type: "text" };
 import pagedTilesWgsl from "./paged_tiles.wgsl" with { type: "text" };
 
@@ -216,6 +216,8 @@ export interface PagedOptions extends FormOptions {
   batch?: "prefill" | "decode";
   /** A number of tokens that no row sees more of; absent: all that a slot's pages hold. */
   tokens?: number;
+  /** On software adapters, the rows' slots, where the caller has them: neighbours of one slot need one dispatch less. */
+  slots?: readonly number[];
 }
 
 /** The tensors of {@link attentionPaged}. */
@@ -280,10 +282,20 @@ export function attentionPaged(
     const shared = sharedLanes(dtype, JSON.stringify(plan.constants), ...visible);
     recorder.dispatch(shared, values, tensors, [ceilDiv(rows, plan.rows), y]);
   }
-  if (lanes === 1) return; // A row without lanes beside it finds all of its pages shared.
+  // A row without lanes beside it finds all of its pages shared.
+  if (lanes === 1 || options.slots && sharesAllPages(options.slots, lanes)) return;
   const constants = { ...plan.constants, CHUNKS: ceilDiv(D4, lanes), CONTINUES };
   const own = ownLanes(dtype, JSON.stringify(constants), ...visible);
   recorder.dispatch(own, values, tensors, [ceilDiv(rows, lanes), y, Math.min(rows, lanes)]);
+}
+
+/** Whether each row finds all of its pages shared: the rows of every subgroup have one slot, and are more than one. */
+function sharesAllPages(slots: readonly number[], lanes: number): boolean {
+  for (let first = 0; first < slots.length; first += lanes) {
+    const active = slots.slice(first, first + lanes).filter((slot) => slot !== NO_SLOT);
+    if (active.length === 1 || active.some((slot) => slot !== active[0])) return false;
+  }
+  return true;
 }
 
 /** Records attention of single rows on GPUs, as many of them at a time as the scratch tensor has room for their splits. */

@@ -5,11 +5,11 @@ import { expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.
 import { attentionForward } from "../attention/attention.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
 import { packRows } from "../attention/packed_rows.ts";
-import { attentionPaged, planShared } from "./attention_paged.ts";
+import { attentionPaged, type PagedOptions, planShared } from "./attention_paged.ts";
 import { CASES, layPages, type PagedCase, SHARING_CASES } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 
-type Options = FormOptions & { batch?: "prefill" | "decode" };
+type Options = FormOptions & Pick<PagedOptions, "batch" | "slots">;
 const FORMS: readonly Options[] = [
   { form: "lanes" },
   { form: "lanes", lanes: 1 },
@@ -53,8 +53,8 @@ function inputs(shape: PagedCase) {
 
 type Inputs = ReturnType<typeof inputs>;
 
-/** Runs the rows; `o` and `state` start with arbitrary values. */
-async function runPaged(gpu: Gpu, given: Inputs, options: Options) {
+/** Runs the rows; `o` and `state` start with arbitrary values. `counted` gets the number of dispatches. */
+async function runPaged(gpu: Gpu, given: Inputs, options: Options, counted: number[] = []) {
   const { heads: H, kv_heads: K, width: D, dtype, pages, slot_pages, sequences } = given;
   const N = given.slots.length;
   return await run(gpu, {
@@ -66,7 +66,11 @@ async function runPaged(gpu: Gpu, given: Inputs, options: Options) {
     positions: [given.positions, [N], "u32"],
     state: filled(NaN, N, H, 2),
     o: filled(NaN, N, H, D),
-  }, (recorder, t) => attentionPaged(recorder, t, given.rules, options));
+  }, (recorder, t) => {
+    attentionPaged(recorder, t, given.rules, options);
+    recorder.submit();
+    counted.push(recorder.counters.dispatches);
+  });
 }
 
 for (const options of FORMS) {
@@ -114,6 +118,26 @@ gpuTest(
     assert.deepEqual(actual, going);
   },
 );
+
+gpuTest("a software adapter needs one dispatch where the rows of each subgroup are of one slot", async (gpu) => {
+  const { lanes } = deviceOptions(gpu), base = CASES.find((c) => c.name.startsWith("prefills that meet"))!;
+  const of = (slot: number, count: number) => Array.from({ length: count }, (_, i) => [slot, i] as const);
+  const cases: { rows: PagedCase["rows"]; dispatches: number }[] = [
+    { rows: [...of(0, 2 * lanes), ...of(1, lanes + 2)], dispatches: 1 },
+    { rows: [...of(0, lanes - 1), [null, 0], ...of(1, 2)], dispatches: 1 },
+    // A row that is alone in its subgroup, and two slots in one.
+    { rows: of(0, lanes + 1), dispatches: 2 },
+    { rows: [...of(0, lanes), ...of(0, 1), ...of(1, lanes)], dispatches: 2 },
+  ];
+  for (const { rows, dispatches } of cases) {
+    const given = inputs({ ...base, rows }), slots = [...given.slots];
+    const counted: number[] = [];
+    const { o } = await runPaged(gpu, given, { form: "lanes", slots }, counted);
+    assert.deepEqual(counted, [dispatches]);
+    expectClose(o, attentionPagedReference(given), { relative: 2e-6, absolute: 2e-6 }, "o");
+    assert.deepEqual(o, (await runPaged(gpu, given, { form: "lanes" })).o);
+  }
+}, (gpu) => deviceOptions(gpu).lanes > 1 ? null : "one lane finds all pages shared");
 
 gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
   const given = inputs(CASES[1]!);

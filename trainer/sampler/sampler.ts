@@ -121,7 +121,7 @@ export class Sampler {
     this.#partials = create([samplePartials(batch, shape.vocabulary)]);
   }
 
-  /** Runs given tokens through the model: a submit for each layer, no readback. The caller updates the sequences' states. */
+  /** Runs given tokens through the model: one submit, no readback. The caller updates the sequences' states. */
   prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
     this.#uploadPages(parts.map((part) => part.sequence));
     const ids: number[] = [], positions: number[] = [], slots: number[] = [];
@@ -264,8 +264,6 @@ export class Sampler {
       const pages = this.#cache.layer(layer);
       if (!in_pages) kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
       attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, options);
-      // The device begins while the rest is recorded. A step of a decode is submitted as a whole, because it is short.
-      if (options.batch === "prefill") recorder.submit();
     };
     const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
     return forward({ model: this.model, adapter, rows, ids, positions, activations, pages, attend });

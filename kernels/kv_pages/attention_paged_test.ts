@@ -119,25 +119,29 @@ gpuTest(
   },
 );
 
-gpuTest("a software adapter needs one dispatch where the rows of each subgroup are of one slot", async (gpu) => {
-  const { lanes } = deviceOptions(gpu), base = CASES.find((c) => c.name.startsWith("prefills that meet"))!;
-  const of = (slot: number, count: number) => Array.from({ length: count }, (_, i) => [slot, i] as const);
-  const cases: { rows: PagedCase["rows"]; dispatches: number }[] = [
-    { rows: [...of(0, 2 * lanes), ...of(1, lanes + 2)], dispatches: 1 },
-    { rows: [...of(0, lanes - 1), [null, 0], ...of(1, 2)], dispatches: 1 },
-    // A row that is alone in its subgroup, and two slots in one.
-    { rows: of(0, lanes + 1), dispatches: 2 },
-    { rows: [...of(0, lanes), ...of(0, 1), ...of(1, lanes)], dispatches: 2 },
-  ];
-  for (const { rows, dispatches } of cases) {
-    const given = inputs({ ...base, rows }), slots = [...given.slots];
-    const counted: number[] = [];
-    const { o } = await runPaged(gpu, given, { form: "lanes", slots }, counted);
-    assert.deepEqual(counted, [dispatches]);
-    expectClose(o, attentionPagedReference(given), { relative: 2e-6, absolute: 2e-6 }, "o");
-    assert.deepEqual(o, (await runPaged(gpu, given, { form: "lanes" })).o);
-  }
-}, (gpu) => deviceOptions(gpu).lanes > 1 ? null : "one lane finds all pages shared");
+gpuTest(
+  "a software adapter needs one dispatch where the rows of each subgroup are of one slot",
+  async (gpu) => {
+    const { lanes } = deviceOptions(gpu), base = CASES.find((c) => c.name.startsWith("prefills that meet"))!;
+    const of = (slot: number, count: number) => Array.from({ length: count }, (_, i) => [slot, i] as const);
+    const cases: { rows: PagedCase["rows"]; dispatches: number }[] = [
+      { rows: [...of(0, 2 * lanes), ...of(1, lanes + 2)], dispatches: 1 },
+      { rows: [...of(0, lanes - 1), [null, 0], ...of(1, 2)], dispatches: 1 },
+      // A row that is alone in its subgroup, and two slots in one.
+      { rows: of(0, lanes + 1), dispatches: 2 },
+      { rows: [...of(0, lanes), ...of(0, 1), ...of(1, lanes)], dispatches: 2 },
+    ];
+    for (const { rows, dispatches } of cases) {
+      const given = inputs({ ...base, rows }), slots = [...given.slots];
+      const counted: number[] = [];
+      const { o } = await runPaged(gpu, given, { form: "lanes", slots }, counted);
+      assert.deepEqual(counted, [dispatches]);
+      expectClose(o, attentionPagedReference(given), { relative: 2e-6, absolute: 2e-6 }, "o");
+      assert.deepEqual(o, (await runPaged(gpu, given, { form: "lanes" })).o);
+    }
+  },
+  (gpu) => deviceOptions(gpu).lanes > 1 ? null : "one lane finds all pages shared",
+);
 
 gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
   const given = inputs(CASES[1]!);

@@ -16,13 +16,8 @@ export interface Mirror {
   holds: { bytes: number; writes: number } | null;
 }
 
-/** The textures of a buffer by offset and format, and those that larger ones replaced. */
-interface Mirrors {
-  current: Map<string, Mirror>;
-  replaced: GPUTexture[];
-}
-
-const mirrors = new WeakMap<GPUBuffer, Mirrors>();
+/** The textures of a buffer by offset and format. */
+const mirrors = new WeakMap<GPUBuffer, Map<string, Mirror>>();
 
 let next_id = 1;
 
@@ -42,26 +37,30 @@ export function fitsTexture({ shape, dtype, offset_bytes }: Tensor, format: Text
 /**
  * The texture for a tensor, made at the first call and destroyed with the tensor's buffer. If the tensor grows later, its
  * texture gets room for the rest of the buffer, so that this happens once.
+ *
+ * @param replaced Gets the one that is too small, which may be in commands that are not submitted yet.
  */
-export function findMirror(device: GPUDevice, tensor: Tensor, format: TextureFormat): Mirror {
+export function findMirror(
+  { device, replaced }: { device: GPUDevice; replaced: GPUTexture[] },
+  tensor: Tensor,
+  format: TextureFormat,
+): Mirror {
   const { buffer, offset_bytes } = tensor, bytes = tensorBytes(tensor.shape, tensor.dtype);
-  const { current, replaced } = mirrors.get(buffer) ?? createMirrors(buffer);
-  const key = `${offset_bytes}:${format.format}`, found = current.get(key);
+  const own = mirrors.get(buffer) ?? createMirrors(buffer);
+  const key = `${offset_bytes}:${format.format}`, found = own.get(key);
   if (found && found.bytes >= bytes) return found;
-  // The one that is too small may be in commands that are not submitted.
   if (found) replaced.push(found.texture);
   const room = found ? Math.min(buffer.size - offset_bytes, textureBytes(format)) : bytes;
   const mirror = createMirror(device, Math.max(room, bytes), format);
-  current.set(key, mirror);
+  own.set(key, mirror);
   return mirror;
 }
 
-function createMirrors(buffer: GPUBuffer): Mirrors {
-  const own: Mirrors = { current: new Map(), replaced: [] };
+function createMirrors(buffer: GPUBuffer): Map<string, Mirror> {
+  const own = new Map<string, Mirror>();
   mirrors.set(buffer, own);
   followBuffer(buffer, () => {
-    for (const { texture } of own.current.values()) texture.destroy();
-    for (const texture of own.replaced) texture.destroy();
+    for (const { texture } of own.values()) texture.destroy();
     mirrors.delete(buffer);
   });
   return own;

@@ -141,11 +141,12 @@ gpuTest("textures go with their buffer, and a larger tensor gets a larger one", 
   const allocator = new Allocator(gpu.device), scope = allocator.scope();
   const x = scope.create("test", [8]),
     format = { format: "r32float", texel_bytes: 4 } as const;
+  const replaced: GPUTexture[] = [], made = { device: gpu.device, replaced };
   // The second one has room for the rest of the buffer.
-  const small = findMirror(gpu.device, view(x, [4]), format),
-    large = findMirror(gpu.device, view(x, [5]), format);
+  const small = findMirror(made, view(x, [4]), format), large = findMirror(made, view(x, [5]), format);
   assert.deepEqual([small.bytes, large.bytes], [16, 32]);
-  assert.equal(findMirror(gpu.device, view(x, [4]), format), large);
+  assert.equal(findMirror(made, view(x, [4]), format), large);
+  assert.deepEqual(replaced, [small.texture]);
   const destroyed = new Set<GPUTexture>();
   for (const { texture } of [small, large]) {
     const original = texture.destroy.bind(texture);
@@ -155,8 +156,29 @@ gpuTest("textures go with their buffer, and a larger tensor gets a larger one", 
     };
   }
   scope.destroy();
-  assert.deepEqual([...destroyed], [large.texture, small.texture]);
+  assert.deepEqual([...destroyed], [large.texture]);
   allocator.destroy();
+}, needsSoftware);
+
+gpuTest("a texture that a larger one replaced is destroyed when what uses it is submitted", async (gpu) => {
+  await withRecorder(gpu, async (recorder, allocator, read) => {
+    const x = allocator.upload("test", [4], Float32Array.of(1, 2, 3, 4));
+    const y = allocator.create("test", [4]), z = allocator.create("test", [4]);
+    const two = view(x, [2]), format = { format: "r32float", texel_bytes: 4 } as const;
+    const { texture } = findMirror({ device: gpu.device, replaced: [] }, two, format);
+    const original = texture.destroy.bind(texture);
+    let submits = -1;
+    texture.destroy = () => {
+      submits = recorder.counters.submits;
+      return original();
+    };
+    recorder.dispatch(double, { count: 2 }, { x: two, y }, [2]);
+    recorder.dispatch(double, { count: 4 }, { x, y: z }, [4]);
+    assert.equal(submits, -1);
+    assert.deepEqual(await read(z), [2, 4, 6, 8]);
+    assert.deepEqual(await read(y), [2, 4, 0, 0]);
+    assert.equal(submits, 1);
+  });
 }, needsSoftware);
 
 Deno.test("few numbers are not copied, nor a tensor that no texture holds", () => {

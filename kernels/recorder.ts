@@ -103,6 +103,8 @@ export class Recorder {
   #params_bytes = 0;
   #scratch: Tensor | null = null;
   #dispatches: Dispatch[] = [];
+  /** Textures that larger ones replaced, and that the next submit may still use. */
+  readonly #replaced: GPUTexture[] = [];
 
   /** @param allocator Counts the recorder's own buffers; absent: they are not counted. */
   constructor(readonly gpu: Gpu, allocator: Allocator = new Allocator(gpu.device)) {
@@ -198,7 +200,7 @@ export class Recorder {
   ): readonly Textured[] {
     return formats.size === 0 ? NONE : [...formats].map(([name, format]) => {
       const tensor = operands[name]!;
-      const mirror = findMirror(this.gpu.device, tensor, format);
+      const mirror = findMirror({ device: this.gpu.device, replaced: this.#replaced }, tensor, format);
       return { name, mirror, tensor, is_stored: kernel.textures![name] === "stored" };
     });
   }
@@ -214,14 +216,18 @@ export class Recorder {
     const encoder = this.#encode(), bytes = tensorBytes(from.shape, from.dtype);
     encoder.copyBufferToBuffer(from.buffer, from.offset_bytes, to.buffer, to.offset_bytes, bytes);
     countWrite(to.buffer);
-    this.gpu.device.queue.submit([encoder.finish()]);
-    this.counters.submits++;
+    this.#submit(encoder);
   }
 
   /** Submits what was recorded. */
   submit(): void {
-    this.gpu.device.queue.submit([this.#encode().finish()]);
+    this.#submit(this.#encode());
+  }
+
+  #submit(encoder: GPUCommandEncoder): void {
+    this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
+    for (const texture of this.#replaced.splice(0)) texture.destroy();
   }
 
   /**
@@ -249,8 +255,7 @@ export class Recorder {
     while (this.#reading.has(this.#staging(index))) index++;
     const staging = this.#staging(index), encoder = this.#encode();
     const offsets = staging.encode(encoder, tensors);
-    this.gpu.device.queue.submit([encoder.finish()]);
-    this.counters.submits++;
+    this.#submit(encoder);
     this.#reading.add(staging);
     const bytes = await staging.read(tensors, offsets).finally(() => this.#reading.delete(staging));
     const failure = compileFailure(this.gpu.device);
@@ -266,6 +271,7 @@ export class Recorder {
   destroy(): void {
     this.#buffers.destroy();
     this.#bind_groups.clear();
+    for (const texture of this.#replaced.splice(0)) texture.destroy();
   }
 
   #encode(): GPUCommandEncoder {

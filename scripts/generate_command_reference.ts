@@ -66,8 +66,8 @@ machine without a GPU a typical one is assumed: half precision, and at most 2 Gi
 
 The machine's memory is compared as well, with all of it, or on a server with \`limits.ram\`. Counted is what follows from the
 model and the run: \`host_checkpoint\`, AdamW's moments while a checkpoint is written and the adapter and its moments before
-an update that changes it more than once, and on a software device everything on the device and \`host_textures\`, about as
-much as its textures take (docs/decisions/software_kernels.md). The program itself, its data and the driver come on top.
+an update that changes it more than once, and on a software device everything on the device and \`host_textures\`, at most
+what its textures take (docs/decisions/software_kernels.md). The program itself, its data and the driver come on top.
 
 ## Untrusted text and limits
 

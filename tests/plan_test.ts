@@ -7,7 +7,7 @@ import { fixturePath } from "./fixture.ts";
 import { withFolder } from "./folder.ts";
 import { writePairs, writeTraces } from "./small_sft.ts";
 import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
-import { TEXTURED } from "../trainer/engine/plan_memory.ts";
+import { TEXTURED, TEXTURES_OF_TENSOR } from "../trainer/engine/plan_memory.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
 const PAIRS_EXAMPLE = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
@@ -107,7 +107,7 @@ Deno.test("the machine's memory is compared with its budget: copies, and all of 
   const { memory } = (await planRun(loaded, { card: software, vram_bytes: null, ram_bytes: RAM_BYTES })).plan;
   const bytesOf = (name: string) => memory.posts.find(({ post }) => post === name)?.bytes ?? 0;
   const copies = bytesOf("host_checkpoint"), textures = bytesOf("host_textures");
-  assert.equal(textures, TEXTURED.reduce((sum, name) => sum + bytesOf(name), 0));
+  assert.equal(textures, TEXTURES_OF_TENSOR * TEXTURED.reduce((sum, name) => sum + bytesOf(name), 0));
   const needs = [[gpu, copies], [software, copies + textures + memory.peak_bytes]] as const;
   for (const [card, bytes] of needs) {
     const { plan } = await planRun(loaded, { card, vram_bytes: null, ram_bytes: RAM_BYTES });

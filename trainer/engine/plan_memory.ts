@@ -37,8 +37,14 @@ export interface MemoryPlan {
  */
 export const HOST_COMPONENTS = ["host_checkpoint", "host_textures"] as const;
 
-/** The components of which kernels for software adapters have textures, of about as many bytes at most. */
+/** The components of which kernels for software adapters have textures. */
 export const TEXTURED = ["weights", "kv", "adapters", "activations", "sampler", "loss"];
+
+/**
+ * Textures of a tensor at most, on average: a matrix of f16 is read as vectors and as words, and an activation's first texture
+ * stays until a step with more rows is submitted.
+ */
+export const TEXTURES_OF_TENSOR = 2;
 
 /**
  * The bytes that an engine allocates on a device like this.
@@ -103,7 +109,8 @@ function countedMemory(
   const parts = createParts(allocator, model, sizes);
   const adapters = new Adapters(allocator, model, { base_model: "" });
   const host_checkpoint = more({ ...parts, model, adapters }), bytes = allocator.peak;
-  const host_textures = TEXTURED.reduce((sum, component) => sum + (bytes[component] ?? 0), 0);
+  const host_textures = TEXTURES_OF_TENSOR *
+    TEXTURED.reduce((sum, component) => sum + (bytes[component] ?? 0), 0);
   const host = {
     ...(card.facts.software ? { ...bytes, host_textures } : {}),
     ...(host_checkpoint > 0 && { host_checkpoint }),

@@ -163,14 +163,40 @@ async function allocatedBytes(gpu: Gpu, path: string, given: Case): Promise<Reco
   }
 }
 
+/** The bytes of a device's textures, of all that there are at once at most. */
+function followTextures(device: GPUDevice) {
+  const create = device.createTexture;
+  const found = { peak: 0, live: 0, restore: () => void (device.createTexture = create) };
+  device.createTexture = (descriptor) => {
+    const texture = create.call(device, descriptor);
+    const kinds = { r: 1, rg: 2, rgba: 4 }, [, channels, bits] = /^(r|rg|rgba)(16|32)/.exec(texture.format)!;
+    const bytes = texture.width * texture.height * kinds[channels as keyof typeof kinds] * Number(bits) / 8;
+    found.peak = Math.max(found.peak, found.live += bytes);
+    const destroy = texture.destroy.bind(texture);
+    texture.destroy = () => {
+      found.live -= bytes;
+      return destroy();
+    };
+    return texture;
+  };
+  return found;
+}
+
 /** Compares the plan of a case with what a device allocates. */
 async function compare(gpu: Gpu, path: string, name: string): Promise<void> {
   using file = await openGguf(path);
   const given = CASES[name]!, { sizes, samples, lora, other_adapters, divergence } = given;
   const targets = samples.reduce((sum, tokens) => sum + tokens - 1, 0);
   const demand = { lora, other_adapters, targets, divergence, keeps_state: divergence };
-  const { bytes, unbindable } = planMemory(file, { ...sizes, demand }, gpu);
+  const { bytes, host, unbindable } = planMemory(file, { ...sizes, demand }, gpu);
+  const textures = followTextures(gpu.device);
   assert.deepEqual(bytes, await allocatedBytes(gpu, path, given), `${path}: ${name}`);
+  textures.restore();
+  if (gpu.facts.software) {
+    const { host_textures = 0 } = host;
+    assert.ok(0 < textures.peak && textures.peak <= host_textures, `${textures.peak} of ${host_textures}`);
+    assert.equal(textures.live, 0, "textures are destroyed with their tensors");
+  }
   assert.deepEqual(unbindable, []);
 }
 

@@ -1,4 +1,4 @@
-/** AdamW over flat arrays, with clipping by the global norm on the device. The formulas are in the shaders. */
+/** AdamW over flat arrays, with clipping by the global norm. The formulas are in the shaders. */
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel } from "../kernel.ts";

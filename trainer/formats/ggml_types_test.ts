@@ -8,7 +8,7 @@ import { DECODED_TYPES, decodeTensor, ggmlType, weightTypeName } from "./ggml_ty
 import { openGguf } from "./gguf.ts";
 import { encodeTensor } from "./encode_tensor_testing.ts";
 
-Deno.test("Q8_0 of the F16 values has the bytes of the file that llama.cpp's quantiser confirmed", async () => {
+Deno.test("Q8_0 of the F16 values has the bytes of a file that llama.cpp's quantiser confirmed", async () => {
   using halves = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
   using eighths = await openGguf(await fixturePath("models/tiny-agent-q8_0.gguf"));
   let compared = 0;

@@ -130,7 +130,7 @@ gpuTest("a trajectory's fragments share one ratio over all chunks of the vocabul
   });
 });
 
-gpuTest("an adapter of a larger rank follows a smaller one, and results stay", async (gpu) => {
+gpuTest("an adapter of larger rank follows a smaller one, and results stay", async (gpu) => {
   await withTrainer(gpu, async ({ trainer, adapter }) => {
     const small = adapter(),
       large = adapter({ rank: 40, alpha: 80, targets: ["q_proj", "k_proj", "v_proj", "gate_proj"] });

@@ -78,7 +78,12 @@ const PARTS: readonly Part[] = [
     processes: 3,
     longest: ["tests/prism_"],
   },
-  { name: "interface", prefixes: ["ui/", "tests/interface_", "tests/browser/"], processes: 1 },
+  {
+    name: "interface",
+    prefixes: ["ui/", "tests/interface_", "tests/browser/"],
+    processes: 3,
+    longest: ["tests/browser/"],
+  },
 ];
 
 /** A process that takes longer is assumed to hang: it is stopped and counts as failed. */

@@ -45,7 +45,7 @@ const PARTS: readonly Part[] = [
       ),
     ],
     separate: true,
-    processes: 2,
+    processes: 3,
     longest: ["tests/kill_resume_", "tests/replay_", "tests/warm_start_"],
   },
   {

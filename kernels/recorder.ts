@@ -103,12 +103,13 @@ export class Recorder {
   #params_bytes = 0;
   #scratch: Tensor | null = null;
   #dispatches: Dispatch[] = [];
-  /** Textures that larger ones replaced, and that the next submit may still use. */
-  readonly #replaced: GPUTexture[] = [];
+  /** Where textures are made; those that larger ones replaced, which the next submit may still use. */
+  readonly #mirrors: { readonly device: GPUDevice; readonly replaced: GPUTexture[] };
 
   /** @param allocator Counts the recorder's own buffers; absent: they are not counted. */
   constructor(readonly gpu: Gpu, allocator: Allocator = new Allocator(gpu.device)) {
     const { minUniformBufferOffsetAlignment, maxComputeWorkgroupsPerDimension } = gpu.device.limits;
+    this.#mirrors = { device: gpu.device, replaced: [] };
     this.#align = minUniformBufferOffsetAlignment;
     this.#most_groups = maxComputeWorkgroupsPerDimension;
     this.#buffers = allocator.scope();
@@ -200,7 +201,7 @@ export class Recorder {
   ): readonly Textured[] {
     return formats.size === 0 ? NONE : [...formats].map(([name, format]) => {
       const tensor = operands[name]!;
-      const mirror = findMirror({ device: this.gpu.device, replaced: this.#replaced }, tensor, format);
+      const mirror = findMirror(this.#mirrors, tensor, format);
       return { name, mirror, tensor, is_stored: kernel.textures![name] === "stored" };
     });
   }
@@ -227,7 +228,7 @@ export class Recorder {
   #submit(encoder: GPUCommandEncoder): void {
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
-    for (const texture of this.#replaced.splice(0)) texture.destroy();
+    for (const texture of this.#mirrors.replaced.splice(0)) texture.destroy();
   }
 
   /**
@@ -271,7 +272,7 @@ export class Recorder {
   destroy(): void {
     this.#buffers.destroy();
     this.#bind_groups.clear();
-    for (const texture of this.#replaced.splice(0)) texture.destroy();
+    for (const texture of this.#mirrors.replaced.splice(0)) texture.destroy();
   }
 
   #encode(): GPUCommandEncoder {

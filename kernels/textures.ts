@@ -1,7 +1,8 @@
 /**
  * Operands that kernels for software adapters read through textures. llvmpipe loads from a buffer lane by lane, and writes
- * each number into its vector through memory; it loads from a texture for all lanes at once. They are storage textures, because the
- * load from a sampled one computes the size of a mip level for each lane. docs/decisions/software_kernels.md has the figures. A kernel's text is the same for both; this file makes the texture's from the
+ * each number into its vector through memory; it loads from a texture for all lanes at once. The textures are storage
+ * textures, because a load from a sampled one computes the size of a mip level for each lane. docs/decisions/
+ * software_kernels.md has the figures. A kernel's text is the same for both; this file makes the texture's from the
  * buffer's. The bits are the same too.
  */
 

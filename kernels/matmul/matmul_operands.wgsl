@@ -29,7 +29,7 @@ struct Params {
 @group(0) @binding(first + 3u) var<storage, read> residual: array<vec4<f32>>;
 @group(0) @binding(first + 4u) var<storage, read_write> y: array<vec4<f32>>;
 
-// The first vector of a row. A software adapter loads a parameter as slowly as anything, so its loops begin with these.
+// The first vector of a row. A software adapter loads parameters slowly, so its kernels call these before their loops.
 fn x_place(row: u32) -> u32 { return (row * params.x_stride + params.x_column) / 4u; }
 fn u_place(row: u32) -> u32 { return (row * params.u_stride + params.u_column) / 4u; }
 

@@ -16,7 +16,12 @@ import { currentCommit, machineName, round } from "./bench/report.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const RESULTS = join(ROOT, "docs/bench/update.jsonl");
-const GROUPS = 4, SIZE = 8, SEED = 1, THREADS = 2;
+const GROUPS = 4, SIZE = 8, SEED = 1;
+/**
+ * Threads of PyTorch besides those of its BLAS. Some have threads of their own that compete with PyTorch's, others use these: which
+ * number is the faster one depends on that.
+ */
+const THREADS = [1, 2];
 
 /** Seconds and sizes of one update. */
 interface Update {
@@ -108,17 +113,17 @@ function ours(by: string, checkout: string, paths: { model: string; scenarios: s
   return { by, run };
 }
 
-function pytorch(python: string, paths: { model: string }): Competitor {
+function pytorch(python: string, threads: number, paths: { model: string }): Competitor {
   const agent = join(ROOT, "fixtures/models/tiny-agent");
   const run = async (updates: number) => {
     const args = [
       ...[join(ROOT, "scripts/bench_update_pytorch.py"), "--model", paths.model],
       ...["--tokenizer", join(agent, "recipe/tokenizer.json"), "--scenarios", agent],
-      ...["--updates", updates, "--groups", GROUPS, "--size", SIZE, "--seed", SEED, "--threads", THREADS],
+      ...["--updates", updates, "--groups", GROUPS, "--size", SIZE, "--seed", SEED, "--threads", threads],
     ];
     return await linesOf(python, args.map(String)) as unknown as Update[];
   };
-  return { by: "pytorch", run };
+  return { by: `pytorch, ${threads} threads`, run };
 }
 
 /** Whether a Python has PyTorch. */
@@ -158,8 +163,9 @@ if (import.meta.main) {
   };
   const competitors = [ours("svc", ROOT, paths)];
   if (values.against !== undefined) competitors.push(ours("svc, other checkout", values.against, paths));
-  if (await hasTorch(values.python)) competitors.push(pytorch(values.python, paths));
-  else console.log(`PyTorch is not measured: ${values.python} has no module torch`);
+  if (await hasTorch(values.python)) {
+    competitors.push(...THREADS.map((threads) => pytorch(values.python, threads, paths)));
+  } else console.log(`PyTorch is not measured: ${values.python} has no module torch`);
   const measured = competitors.map((): Update[] => []);
   for (let repeat = 0; repeat < repeats; repeat++) {
     const order = [...competitors.keys()];

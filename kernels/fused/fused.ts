@@ -141,11 +141,22 @@ const HEAD_PARAMS = [
 
 const LANES_THREADS = 32;
 
-const headsLanesKernel = kernelFamily((pairing: RopePairing, dtype: DType) =>
+/** Rows from which q, k and v have a dispatch each, on software adapters: a text for all three does the work of each for all. */
+const ROWS_BY_PART = 64;
+
+const headsLanesKernel = kernelFamily((
+  part: number,
+  pairing: RopePairing | "",
+  biases: 0 | 1,
+  dtype: DType,
+) =>
   defineKernel({
     name: "fused_heads_lanes",
     wgsl: [
-      constantsPart({ threads: LANES_THREADS, adjacent: pairing === "adjacent" }),
+      constantsPart({
+        ...{ threads: LANES_THREADS, PART: part, has_bias: biases === 1 },
+        ...{ rotates: pairing !== "", adjacent: pairing === "adjacent" },
+      }),
       ...pageParts(dtype),
       itemPart(4),
       { file: "fused_heads_lanes.wgsl", text: headsLanesWgsl },
@@ -153,7 +164,7 @@ const headsLanesKernel = kernelFamily((pairing: RopePairing, dtype: DType) =>
     params: {
       ...{ rows: "u32", items: "u32" },
       ...segmentParams(["heads", "bias", "gamma"], 3),
-      ...{ width: "u32", eps: "f32", rotates: "u32" },
+      ...{ width: "u32", eps: "f32" },
     },
     inputs: ["k", "v", "vectors", "cosines", "sines", "places"],
     outputs: ["q", "k_pages", "v_pages"],
@@ -373,11 +384,17 @@ export function fusedHeadsLanes(
 ): void {
   const heads = headOperands(recorder, tensors), { rows, width, query_heads, kv_heads, rotates } = heads;
   for (const [name, tensor] of Object.entries({ k, v })) expectShape(tensor, name, [rows, kv_heads, width]);
-  const values = heads.segments.map((head, s) => indexed(head, s));
-  recorder.dispatch(
-    headsLanesKernel(heads.pairing, tensors.k_pages.dtype),
-    { rows, items: width / 4, ...Object.assign({}, ...values), width, eps, rotates },
-    { k, v, ...heads.operands },
-    wrappedGrid(ceilDiv(rows * (query_heads + 2 * kv_heads), LANES_THREADS)),
-  );
+  const values = Object.assign({}, ...heads.segments.map((head, s) => indexed(head, s)));
+  const biases = tensors.heads.some(({ bias }) => bias !== null) ? 1 : 0, K = kv_heads;
+  const parts = rows < ROWS_BY_PART
+    ? [[3, query_heads + 2 * K]] as const
+    : [[0, query_heads], [1, K], [2, K]] as const;
+  for (const [part, count] of parts) {
+    recorder.dispatch(
+      headsLanesKernel(part, rotates ? heads.pairing : "", biases, tensors.k_pages.dtype),
+      { rows, items: width / 4, ...values, width, eps },
+      { k, v, ...heads.operands },
+      wrappedGrid(ceilDiv(rows * count, LANES_THREADS)),
+    );
+  }
 }

@@ -5,7 +5,7 @@
 //   q, k: normalised by head as in rms_norm_forward_lanes.wgsl, if there is a norm, then rotated as in rope.wgsl
 //
 //   params    rows N; items of a head, D / 4; of q, k and v: heads, first vectors of bias and gamma, 0xffffffff without;
-//             width D; eps; rotates: 1 with a rotation
+//             width D; eps
 //   k, v      [N, K, D] f32             in, the projections
 //   vectors   biases [heads · D] and gammas [D]   f32   in
 //   cosines   [T, D/2] f32              in
@@ -15,21 +15,23 @@
 //   k_pages   [·, K, 32, D] f32 or f16  out, overwritten where a row lies
 //   v_pages   [·, K, 32, D] f32 or f16  out, overwritten where a row lies
 //
-// `adjacent`, `threads`, `item_sum`, `PAGE_TOKENS` and `pack_four` are linked.
-// Dispatch: N · (H + 2 K) threads, wrapped into y.
+// PART (0 q, 1 k, 2 v, 3 all three), `rotates`, `adjacent`, `has_bias`, `threads`, `item_sum`, `PAGE_TOKENS` and `pack_four`
+// are linked: a software adapter runs both sides of a branch, so a text has only what its heads need.
+// Dispatch: a thread for each row and head of the part, wrapped into y.
 
 struct Params {
   rows: u32, items: u32,
   heads0: u32, bias0: u32, gamma0: u32,
   heads1: u32, bias1: u32, gamma1: u32,
   heads2: u32, bias2: u32, gamma2: u32,
-  width: u32, eps: f32, rotates: u32,
+  width: u32, eps: f32,
 }
 
 // A head of a row: its projection (0 q, 1 k, 2 v), and its first vectors there, in the biases, the gammas and the pages.
 struct Part { index: u32, first: u32, bias: u32, gamma: u32, page: u32 }
 
 const NONE = 0xffffffffu;
+const ALL = 3u;
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> k: array<vec4<f32>>;
@@ -43,11 +45,25 @@ const NONE = 0xffffffffu;
 @group(0) @binding(9) var<storage, read_write> v_pages: array<Packed>;
 
 fn part_of(n: u32, index: u32, token: u32) -> Part {
-  if index < params.heads0 { return head_of(0u, n, index, params.heads0, params.bias0, params.gamma0, token); }
-  let later = index - params.heads0;
-  if later < params.heads1 { return head_of(1u, n, later, params.heads1, params.bias1, params.gamma1, token); }
-  return head_of(2u, n, later - params.heads1, params.heads2, params.bias2, params.gamma2, token);
+  if PART == 0u || (PART == ALL && index < params.heads0) {
+    return head_of(0u, n, index, params.heads0, params.bias0, params.gamma0, token);
+  }
+  let later = index - select(0u, params.heads0, PART == ALL);
+  if PART == 1u || (PART == ALL && later < params.heads1) {
+    return head_of(1u, n, later, params.heads1, params.bias1, params.gamma1, token);
+  }
+  let last = later - select(0u, params.heads1, PART == ALL);
+  return head_of(2u, n, last, params.heads2, params.bias2, params.gamma2, token);
 }
+
+fn heads_of_part() -> u32 {
+  if PART == 0u { return params.heads0; }
+  if PART == 1u { return params.heads1; }
+  if PART == 2u { return params.heads2; }
+  return params.heads0 + params.heads1 + params.heads2;
+}
+
+fn is_of(part: Part, index: u32) -> bool { return PART == index || (PART == ALL && part.index == index); }
 
 fn head_of(index: u32, n: u32, head: u32, heads: u32, bias: u32, gamma: u32, token: u32) -> Part {
   let items = params.items;
@@ -63,30 +79,30 @@ fn head_of(index: u32, n: u32, head: u32, heads: u32, bias: u32, gamma: u32, tok
 fn load(part: Part, i: u32) -> vec4<f32> {
   let at = part.first + i;
   var x: vec4<f32>;
-  if part.index == 0u { x = q[at]; } else if part.index == 1u { x = k[at]; } else { x = v[at]; }
-  if part.bias != NONE { x = x + vectors[part.bias + i]; }
+  if is_of(part, 0u) { x = q[at]; } else if is_of(part, 1u) { x = k[at]; } else { x = v[at]; }
+  if has_bias && part.bias != NONE { x = x + vectors[part.bias + i]; }
   return x;
 }
 
 fn normed(x: vec4<f32>, scale: f32, part: Part, i: u32) -> vec4<f32> {
-  if part.gamma == NONE { return x; }
+  if PART == 2u || part.gamma == NONE { return x; }
   return x * scale * vectors[part.gamma + i];
 }
 
 fn store(part: Part, i: u32, x: vec4<f32>) {
-  if part.index == 0u {
+  if is_of(part, 0u) {
     q[part.first + i] = x;
     return;
   }
   if part.page == NONE { return; }
   let at = part.page + i;
-  if part.index == 1u { k_pages[at] = pack_four(x); } else { v_pages[at] = pack_four(x); }
+  if is_of(part, 1u) { k_pages[at] = pack_four(x); } else { v_pages[at] = pack_four(x); }
 }
 
 @compute @workgroup_size(threads)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
   let index = id.x + id.y * groups.x * threads;
-  let heads = params.heads0 + params.heads1 + params.heads2;
+  let heads = heads_of_part();
   let n = index / heads;
   if n >= params.rows { return; }
   let place = places[n];
@@ -94,7 +110,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let items = params.items;
   let rotation = place.x * items;
   var scale = 1.0;
-  if part.gamma != NONE {
+  if PART != 2u && part.gamma != NONE {
     var squares = vec4<f32>();
     for (var i = 0u; i < items; i++) {
       let x = load(part, i);
@@ -102,7 +118,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     }
     scale = inverseSqrt(item_sum(squares) / f32(params.width) + params.eps);
   }
-  if part.index == 2u || params.rotates == 0u {
+  if !rotates || is_of(part, 2u) {
     for (var i = 0u; i < items; i++) { store(part, i, normed(load(part, i), scale, part, i)); }
     return;
   }

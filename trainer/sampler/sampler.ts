@@ -182,8 +182,7 @@ export class Sampler {
 
   /** Whether a block costs as much for so many rows as for fewer ones. */
   costsTheSame(rows: number, fewer: number): boolean {
-    return !this.model.recorder.gpu.facts.software || paddedRows(rows) <= ROW_STEP ||
-      paddedRows(rows) === paddedRows(fewer);
+    return !this.model.recorder.gpu.facts.software || paddedRows(rows) === paddedRows(fewer);
   }
 
   #decode(

@@ -140,9 +140,10 @@ const HEAD_PARAMS = [
 ];
 
 const LANES_THREADS = 32;
-
-/** Rows from which q, k and v have a dispatch each, on software adapters: a text for all three does the work of each for all. */
+/** Rows from which q, k and v have a dispatch each on software adapters: one for all three does the work of each for all. */
 const ROWS_BY_PART = 64;
+/** What each part, and all, read through textures: others would be copied for nothing. */
+const HEADS_READ = [{ q: 2 }, { k: 2 }, { v: 2 }, { q: 2, k: 2, v: 2 }];
 
 const headsLanesKernel = kernelFamily((
   part: number,
@@ -168,7 +169,7 @@ const headsLanesKernel = kernelFamily((
     },
     inputs: ["k", "v", "vectors", "cosines", "sines", "places"],
     outputs: ["q", "k_pages", "v_pages"],
-    textures: { ...PAGE_TEXTURES, q: 2, k: 2, v: 2, vectors: "kept", cosines: "kept", sines: "kept" },
+    textures: { ...PAGE_TEXTURES, ...HEADS_READ[part]!, vectors: "kept", cosines: "kept", sines: "kept" },
   })
 );
 
@@ -382,13 +383,12 @@ export function fusedHeadsLanes(
   { k, v, ...tensors }: FusedHeadsTensors & { k: Tensor; v: Tensor },
   eps: number,
 ): void {
-  const heads = headOperands(recorder, tensors), { rows, width, query_heads, kv_heads, rotates } = heads;
-  for (const [name, tensor] of Object.entries({ k, v })) expectShape(tensor, name, [rows, kv_heads, width]);
+  const heads = headOperands(recorder, tensors),
+    { rows, width, query_heads: H, kv_heads: K, rotates } = heads;
+  for (const [name, tensor] of Object.entries({ k, v })) expectShape(tensor, name, [rows, K, width]);
   const values = Object.assign({}, ...heads.segments.map((head, s) => indexed(head, s)));
-  const biases = tensors.heads.some(({ bias }) => bias !== null) ? 1 : 0, K = kv_heads;
-  const parts = rows < ROWS_BY_PART
-    ? [[3, query_heads + 2 * K]] as const
-    : [[0, query_heads], [1, K], [2, K]] as const;
+  const biases = tensors.heads.some(({ bias }) => bias !== null) ? 1 : 0;
+  const parts: [number, number][] = rows < ROWS_BY_PART ? [[3, H + 2 * K]] : [[0, H], [1, K], [2, K]];
   for (const [part, count] of parts) {
     recorder.dispatch(
       headsLanesKernel(part, rotates ? heads.pairing : "", biases, tensors.k_pages.dtype),

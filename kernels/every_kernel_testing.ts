@@ -211,6 +211,18 @@ function listMatmul(list: KernelLister): void {
   if (deviceForm(list.gpu) === "tiles") {
     const tensors = { x: f32(20, 512), weight: long, y: f32(20, 64) };
     matmul(list.for("any product"), "nt", tensors, { compute: "f32", layout: split });
+  } else {
+    for (const activation of ["silu", "gelu_tanh"] as const) {
+      for (const layout of everyLayout(list.gpu)) {
+        const tensors = {
+          x: f32(20, 512),
+          weight: long,
+          y: f32(20, 64),
+          gate: { values: f32(20, 64), activation },
+        };
+        matmul(list.for(`${layoutName(layout)}, ${activation}`), "nt", tensors, { compute: "f32", layout });
+      }
+    }
   }
   for (const rank of [4, 16, 64]) {
     const tensors = { p: f32(9, 64), q: f32(9, rank), out: f32(64, rank), partials: f32(64 * rank) };

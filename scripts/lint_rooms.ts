@@ -12,11 +12,7 @@ const MAX_FUNCTION_LINES = 70;
 const MAX_PARAMETERS = 3;
 
 /** The parts of the trainer that agent may import; folders end in a slash. */
-const AGENT_DOORS = [
-  "trainer/tokenizer/",
-  "trainer/formats/",
-  "trainer/protocol/",
-];
+const AGENT_DOORS = ["trainer/tokenizer/", "trainer/formats/", "trainer/protocol/"];
 
 /** Those that runs may import. */
 const RUNS_DOORS = [
@@ -73,6 +69,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
     "soft_cap",
     "attention",
     "loss",
+    "gated_activation",
     OTHER_FOLDERS,
     "fused",
     "canary",

@@ -1,14 +1,15 @@
 /** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
 
 import type { Gpu } from "../device.ts";
+import type { Activation } from "../gated_activation/gated_activation.ts";
 import { defineKernel, type Grid, type Kernel, type TextureUse } from "../kernel.ts";
 import { fitsTexture } from "../mirrors.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
-import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
+import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
 import { HALVES } from "../textures.ts";
 import { unroll } from "../unroll.ts";
-import { wrappedGrid } from "../variant.ts";
+import { deviceForm, wrappedGrid } from "../variant.ts";
 import {
   expectWeight,
   type Weight,
@@ -49,6 +50,7 @@ export interface LoraTerm {
   scale: number;
 }
 
+/** The tensors of {@link matmul}. */
 export interface MatmulOperands {
   /** `[N, depth] f32` */
   x: Tensor;
@@ -59,6 +61,8 @@ export interface MatmulOperands {
   lora?: LoraTerm | undefined;
   /** `[N, columns] f32`, added to the product; another buffer than y. */
   residual?: Tensor | undefined;
+  /** The product is multiplied with `activation(values)`, `[N, columns] f32`; only where {@link canGate}, and no residual. */
+  gate?: { values: Tensor; activation: Activation } | undefined;
 }
 
 export interface MatmulOptions {
@@ -74,7 +78,13 @@ const kernels = new Map<string, Kernel>();
 
 const NO_TERMS: ProductTerms = {
   ...{ has_lora: false, addend: 0, continued: false, has_rest: false, reads_halves: false },
+  activation: null,
 };
+
+/** Whether a device multiplies a product with a gate as it stores it: a software adapter. */
+export function canGate(gpu: Pick<Gpu, "facts">): boolean {
+  return deviceForm(gpu) === "lanes";
+}
 
 /**
  * The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it, and the terms
@@ -122,7 +132,7 @@ export function matmulKernel(
 /** What software adapters read through textures. Each tile of columns reads x and u. */
 function texturesOf(
   planes: readonly string[],
-  { has_lora, addend, continued, reads_halves }: ProductTerms,
+  { has_lora, addend, continued, reads_halves, activation }: ProductTerms,
 ): Record<string, TextureUse> {
   const matrices = Object.fromEntries(planes.map((name) => [name, "kept" as TextureUse]));
   if (reads_halves) matrices.values = "halves";
@@ -130,15 +140,25 @@ function texturesOf(
   return {
     ...{ ...matrices, x: tiles },
     ...(has_lora && { lora: "kept", u: tiles }),
-    ...((addend & Addend.RESIDUAL) !== 0 && { residual: 1 }),
+    ...((activation || (addend & Addend.RESIDUAL) !== 0) && { residual: 1 }),
     ...(reads_y && { y: 1 }),
   };
 }
 
-/** Whether a software adapter reads a weight's values from a texture of halves. */
-function readsHalves({ facts }: Pick<Gpu, "facts">, { type, values }: WeightPart): boolean {
-  const { halves_wgsl }: WeightType = WEIGHT_TYPES[type];
-  return facts.software && halves_wgsl !== undefined && fitsTexture(values, HALVES);
+/** Whether a product reads a weight's values from a texture of halves. */
+function readsHalves(
+  { facts }: Pick<Gpu, "facts">,
+  layout: MatmulLayout,
+  { type, values }: WeightPart,
+): boolean {
+  const { halves_wgsl }: WeightType = WEIGHT_TYPES[type],
+    has_rows = layout.form === "lanes" && layout.owns === "rows";
+  return has_rows && facts.software && halves_wgsl !== undefined && fitsTexture(values, HALVES);
+}
+
+/** See {@link ProductTerms.has_rest}. */
+function hasRest(layout: MatmulLayout, depth: number): boolean {
+  return layout.form === "lanes" && layout.owns === "columns" && depth % (4 * layout.lanes) !== 0;
 }
 
 /** Sums of chunks that a thread loads without waiting for one after the other. */
@@ -155,7 +175,7 @@ const chunksKernel = defineKernel({
 });
 
 /**
- * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
+ * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual; or its product with a gate.
  * Every output sums along the depth in order, in f32: on a GPU in the chunks of {@link chunkLength}, whose sums are added
  * in order. A small product gives each chunk workgroups of its own and adds their sums in a second dispatch.
  *
@@ -197,7 +217,7 @@ export function matmul(
   operands: MatmulOperands,
   options: MatmulOptions,
 ): void {
-  const { x, weight, y, lora, residual } = operands;
+  const { x, weight, y, lora, gate } = operands, residual = gate?.values ?? operands.residual;
   const [rows, depth] = expectShape(x, "x", 2);
   const [weightRows, weightColumns] = expectWeight(weight, "weight");
   const columns = orientation === "nt" ? weightRows : weightColumns;
@@ -211,7 +231,8 @@ export function matmul(
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
   const kind = { weight: weight.type, orientation, compute: options.compute };
-  const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
+  const addend = (operands.residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
+  if (gate) expectGate({ layout, orientation, addend });
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
   const is_split = layout.form === "tiles" && layout.split && !is_whole &&
     partialBytes(size, chunks) <= SCRATCH_BYTES;
@@ -231,10 +252,9 @@ export function matmul(
     recorder.dispatch(
       matmulKernel(kind, layout, {
         ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1 },
-        reads_halves: layout.form === "lanes" && layout.owns === "rows" &&
-          readsHalves(recorder.gpu, part.weight),
-        has_rest: layout.form === "lanes" && layout.owns === "columns" &&
-          own.depth % (4 * layout.lanes) !== 0,
+        activation: gate?.activation ?? null,
+        reads_halves: readsHalves(recorder.gpu, layout, part.weight),
+        has_rest: hasRest(layout, own.depth),
       }),
       {
         ...{ rows, ...own, ...(is_split && { addend: 0 }), x_stride: depth, y_stride: columns },
@@ -295,6 +315,14 @@ function cutProduct(
   });
   const chunks = orientation === "nn" ? first_chunk : parts[0]!.chunks;
   return { parts, chunks, is_whole: length >= size.depth };
+}
+
+/** @throws {ShapeError} Where the gate would be lost. */
+function expectGate(
+  { layout, orientation, addend }: { layout: MatmulLayout; orientation: "nt" | "nn"; addend: number },
+): void {
+  if (layout.form === "lanes" && orientation === "nt" && addend === 0) return;
+  throw new ShapeError("Cannot gate a product: expected nt on a software adapter, with nothing to add");
 }
 
 /** Tiles of a chunk; all of them where the depth is one chunk. */

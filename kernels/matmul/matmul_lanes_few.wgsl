@@ -5,7 +5,7 @@
 // one vector of each row for LANES steps, and broadcasts hand it round.
 //
 // Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, `load_pair` and the broadcasts are
-// linked, and constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend), and HAS_REST, whether the depth
+// linked, `gated`, and constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend), and HAS_REST, whether the depth
 // is no multiple of 4 · LANES. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
 
 @compute @workgroup_size({LANES})
@@ -95,6 +95,6 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   }
 
   #for i ROWS
-  store(first_row + {i}u, column4, sum{i}, Output(0u, ADDEND));
+  store(first_row + {i}u, column4, gated(row{i}, column4, sum{i}), Output(0u, ADDEND));
   #end
 }

@@ -4,8 +4,8 @@
 // round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4 neighbours along the
 // depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register tile.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked, and
-// constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend) and CONTINUED (continued).
+// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, `gated` and the broadcasts are linked,
+// and constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend) and CONTINUED (continued).
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
 
 fn place_0(row: u32) -> u32 { return x_place(row); }
@@ -67,12 +67,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   #for i ROWS
   #for j COLUMNS4
-  store(
-    first_row + {i*LANES}u,
-    first_column / 4u + {j}u,
-    vec4<f32>(sum{i}_{4*j}, sum{i}_{4*j+1}, sum{i}_{4*j+2}, sum{i}_{4*j+3}),
-    Output(0u, ADDEND),
-  );
+  {
+    let column4 = first_column / 4u + {j}u;
+    let sum = vec4<f32>(sum{i}_{4*j}, sum{i}_{4*j+1}, sum{i}_{4*j+2}, sum{i}_{4*j+3});
+    store(first_row + {i*LANES}u, column4, gated(row{i}, column4, sum), Output(0u, ADDEND));
+  }
   #end
   #end
 }

@@ -1,9 +1,10 @@
 /** The parts of a matmul's text: what both forms share, and the form's own. */
 
 import { assert } from "../../core/errors.ts";
+import { type Activation, activationPart } from "../gated_activation/gated_activation.ts";
 import type { WgslPart } from "../kernel.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
-import { constantsPart, lanesPart, lanesThreads } from "../variant.ts";
+import { constantsPart, itemPart, lanesPart, lanesThreads } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { type ReaderOptions, weightReader, type WeightType } from "../weights/weight_type.ts";
 import lanesFewWgsl from "./matmul_lanes_few.wgsl" with { type: "text" };
@@ -83,6 +84,8 @@ export interface ProductTerms {
   has_rest: boolean;
   /** Whether the weight's values are read from a texture of halves. */
   reads_halves: boolean;
+  /** The function of the gate that the product is multiplied with; null: there is none. */
+  activation: Activation | null;
 }
 
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
@@ -128,12 +131,21 @@ function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
   return { file: "weight_operand.wgsl", text };
 }
 
+/** Defines `gated`: what a sum is multiplied with before it is stored. A gate is where a residual would be. */
+function gatePart(activation: Activation | null): WgslPart[] {
+  const head = "fn gated(row: u32, column4: u32, sum: vec4<f32>) -> vec4<f32>";
+  if (!activation) return [{ file: "no_gate.wgsl", text: `${head} { return sum; }\n` }];
+  const text = `${head} { return activate(residual[output_index(row, column4)]) * sum; }\n`;
+  return [itemPart(4), activationPart(activation), { file: "gate.wgsl", text }];
+}
+
 function lanesParts(
   { orientation }: MatmulKind,
   layout: LanesLayout,
-  { has_lora, addend, continued, has_rest }: ProductTerms,
+  { has_lora, addend, continued, has_rest, activation }: ProductTerms,
 ): WgslPart[] {
   const shared = [
+    ...gatePart(activation),
     lanesPart(layout.lanes),
     constantsPart({ HAS_LORA: has_lora, ADDEND: addend, CONTINUED: continued, HAS_REST: has_rest }),
   ];

@@ -256,7 +256,9 @@ for (const given of CASES) {
           if (form === "tiles") {
             return deepEqual(kinds(fused.names).slice(-given.kernels.length), given.kernels);
           }
-          const own = ["rope", "rope_adjacent", "kv_write"].filter((name) => fused.names.includes(name));
+          const own = ["rope", "rope_adjacent", "kv_write", "gated_activation_forward"].filter((name) =>
+            fused.names.includes(name)
+          );
           deepEqual(own, [], "has no dispatch of its own");
           // In each of two layers: one for each of q, k and v where there are many rows; one for the last row.
           const heads = ({ names }: typeof fused) =>

@@ -5,7 +5,7 @@ import type { AttentionRules } from "../../kernels/attention/visibility.ts";
 import { addBias } from "../../kernels/bias/bias.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { gatedActivation } from "../../kernels/gated_activation/gated_activation.ts";
-import { matmul } from "../../kernels/matmul/matmul.ts";
+import { canGate, matmul, type MatmulOperands } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
@@ -201,6 +201,9 @@ function feedForwardInner(pass: ForwardPass, layer: number, is_normed: boolean):
   if (fusedFeedForward(pass, layer, { x: a.ffn_in, h: a.h, activation })) return;
   applyLoraA(pass, layer, 2, a.ffn_in);
   linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
+  if (pass.activations.options.kept === "nothing" && canGate(recorder.gpu) && !w.biases.up_proj) {
+    return linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.h, gate: { values: a.gate, activation } });
+  }
   linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
   gatedActivation(recorder, { gate: a.gate, up: a.up, h: a.h }, activation);
 }
@@ -275,12 +278,18 @@ export function groupOf(target: LoraTarget): number {
   return INPUT_GROUPS.findIndex((group) => (group as readonly LoraTarget[]).includes(target));
 }
 
-/** Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias). @param has_bias Absent: true where there is one. */
+/**
+ * Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias), or its product with a gate without the two.
+ *
+ * @param has_bias Absent: true where there is one.
+ */
 function linear(
   pass: ForwardPass,
   layer: number,
   target: LoraTarget,
-  { x, y, residual, has_bias = true }: { x: Tensor; y: Tensor; residual?: Tensor; has_bias?: boolean },
+  { x, y, residual, gate, has_bias = true }:
+    & Pick<MatmulOperands, "x" | "y" | "residual" | "gate">
+    & { has_bias?: boolean },
 ): void {
   const { model, adapter } = pass;
   const pair = adapter?.layout.pairs[layer]?.[target];
@@ -291,7 +300,7 @@ function linear(
     scale: adapter!.scale,
   };
   const { linears, biases } = model.weights.layers[layer]!, weight = linears[target], bias = biases[target];
-  matmul(model.recorder, "nt", { x, weight, y, lora, residual }, { compute: model.compute });
+  matmul(model.recorder, "nt", { x, weight, y, lora, residual, gate }, { compute: model.compute });
   if (bias && has_bias) addBias(model.recorder, { y, bias });
 }
 

@@ -1,4 +1,4 @@
-/** `svc train`: runs without a server. */
+/** `svc train`: runs with no server. */
 
 import { type Command, Option } from "commander";
 import { resolvePaths } from "../config/check/derive.ts";

@@ -178,7 +178,8 @@ class Comparison:
         self.timer = Timer(args.device, 0.01 if args.quick else 0.05, 1 if args.quick else 5)
         self.types = [getattr(torch, name) for name in args.types.split(",")]
         self.products, self.models = {}, {}
-        self.threads = sorted({1, os.cpu_count()}) if args.device == "cpu" else [torch.get_num_threads()]
+        own = torch.get_num_threads()
+        self.threads = sorted({1, own, len(os.sched_getaffinity(0))}) if args.device == "cpu" else [own]
 
     def of(self, bench):
         return [line for line in self.lines if line["bench"] == bench and line["value"] is not None]
@@ -240,7 +241,8 @@ class Comparison:
         key = (line["orientation"], line["rows"], line["columns"], line["depth"], dtype)
 
         def measure():
-            if key not in self.products:
+            own = (*key, torch.get_num_threads())
+            if own not in self.products:
                 orientation, rows, columns, depth, _ = key
                 x = torch.randn(rows, depth, device=self.args.device).to(dtype)
                 shape = (columns, depth) if orientation == "nt" else (depth, columns)
@@ -251,8 +253,8 @@ class Comparison:
                     turn[0] = (turn[0] + 1) % len(w)
                     return F.linear(x, w[turn[0]]) if orientation == "nt" else x @ w[turn[0]]
 
-                self.products[key] = 2 * rows * columns * depth / self.timer.seconds(product) / 1e9
-            return self.products[key]
+                self.products[own] = 2 * rows * columns * depth / self.timer.seconds(product) / 1e9
+            return self.products[own]
 
         self.attempt(line, dtype, measure)
 

@@ -17,10 +17,7 @@ import { currentCommit, machineName, round } from "./bench/report.ts";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const RESULTS = join(ROOT, "docs/bench/update.jsonl");
 const GROUPS = 4, SIZE = 8, SEED = 1;
-/**
- * Threads of PyTorch besides those of its BLAS. Some have threads of their own that compete with PyTorch's, others use these: which
- * number is the faster one depends on that.
- */
+/** Numbers of PyTorch's threads. A BLAS has threads that compete with them, or uses them: which is faster depends on that. */
 const THREADS = [1, 2];
 
 /** Seconds and sizes of one update. */

@@ -1,15 +1,6 @@
-import { equal, match, ok } from "node:assert/strict";
-import { join } from "node:path";
+import { equal, match } from "node:assert/strict";
 import { assert } from "../../core/errors.ts";
-import { withFolder } from "../../tests/folder.ts";
-import {
-  findIsolation,
-  type Isolation,
-  MAX_DATA_BYTES,
-  MAX_FILE_BYTES,
-  MAX_PROCESSES,
-  MAX_TMP_BYTES,
-} from "./bubblewrap.ts";
+import { findIsolation, MAX_DATA_BYTES, MAX_FILE_BYTES, MAX_PROCESSES, MAX_TMP_BYTES } from "./bubblewrap.ts";
 import { bubblewrapLack, openLocalSandbox } from "./local_sandbox_testing.ts";
 import type { LocalSandbox } from "./local_sandbox.ts";
 import { MAX_SIGNAL } from "./verdict.ts";
@@ -163,35 +154,6 @@ for (const [what, line] of Object.entries(ENDLESS)) {
     await close();
   });
 }
-
-confined(
-  "what a program leaves is gone with it, without a search unless it was stopped",
-  () =>
-    withFolder(async (proc) => {
-      const { isolation } = await findIsolation(), path = join(proc, "99999999/environ");
-      await Deno.mkdir(join(proc, "99999999"));
-      ok((await new Deno.Command("mkfifo", { args: [path] }).output()).success);
-      /** What is first: the result, or a search that opens the file. */
-      const firstOf = async (isolation: Isolation | null, line: string, stop = signal) => {
-        const { sandbox, close } = await openLocalSandbox(isolation, { proc });
-        const searched = Deno.open(path, { write: true }).then((file) => file.close());
-        const running = sandbox.run({ argv: ["bash", "-c", line] }, stop);
-        const first = await Promise.race([running.then(({ code }) => code), searched.then(() => "a search")]);
-        // Opened for both, a pipe waits for nobody.
-        using _ = await Deno.open(path, { read: true, write: true });
-        await searched;
-        await running;
-        await close();
-        return first;
-      };
-      const marker = String(1e9 + crypto.getRandomValues(new Uint32Array(1))[0]!);
-      const left = `setsid sleep ${marker} >/dev/null 2>&1 & setsid sleep ${marker} &`;
-      equal(await firstOf(isolation, `${left} exit 3`), 3);
-      while (await processesWith(marker) > 0) await new Promise((resolve) => setTimeout(resolve, 1));
-      equal(await firstOf(isolation, "sleep 1000", AbortSignal.abort()), "a search");
-      equal(await firstOf(null, "exit 3"), "a search");
-    }),
-);
 
 confined("X2: memory, temporary files and input that never come end by themselves", async (sandbox) => {
   const bash = (line: string) => sandbox.run({ argv: ["bash", "-c", line] }, signal);

@@ -33,19 +33,13 @@ export interface CommandOptions extends SandboxCommand, Pick<ProgramOptions, "fo
   searching?: (search: Promise<unknown>) => void;
   /** See {@link LeftoverOptions}. */
   proc?: LeftoverOptions["proc"];
-  /**
-   * Whether the system kills all processes of the program when the launcher ends, as with a PID namespace. Then the end of
-   * the output shows that they are gone, and only what a program left that was killed is searched for.
-   */
-  launcher_ends_all?: boolean;
 }
 
 /**
  * Runs a program to its end, or kills its process group when the time is up or the signal aborts. Its background
  * processes are killed too. On Linux that includes processes in other sessions, which are found as `killProcessesOf`
  * says; the search takes at most `LOOK_TIMEOUT_MS`. With `searching` the result comes within `SEARCH_WAIT_MS` and
- * `DRAIN_TIMEOUT_MS` of the program's end. There is no search when the launcher of a program that ends by itself ends all
- * of its processes and nothing keeps the output open.
+ * `DRAIN_TIMEOUT_MS` of the program's end.
  *
  * @param options.cwd The program's working directory, by which its processes are found; a real path.
  * @throws {ServiceError} `environment_failed` when the program cannot be started or the search for leftovers fails.
@@ -83,20 +77,16 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   signal.removeEventListener("abort", abort);
   killGroup(child.pid);
   const is_short = clock.monotonic_ms() - started_ms < SHORT_COMMAND_MS;
-  if (ended === "exited" && status.signal !== null) ended = "killed";
-  const { proc, searching, launcher_ends_all = false } = options;
-  const leaves_none = launcher_ends_all && ended === "exited";
   try {
-    if (!(leaves_none && await areAtEnd(outputs, clock))) {
-      // Also after an abort: a cancelled command must not leave processes either.
-      const search = killProcessesOf(cwd, { clock, after: is_short ? child.pid : 0, ...proc && { proc } });
-      if (!searching) await search;
-      else if (!await isDoneWithin(search, SEARCH_WAIT_MS, clock)) searching(search);
-    }
+    // Also after an abort: a cancelled command must not leave processes either.
+    const { proc, searching } = options;
+    const search = killProcessesOf(cwd, { clock, after: is_short ? child.pid : 0, ...proc && { proc } });
+    if (!searching) await search;
+    else if (!await isDoneWithin(search, SEARCH_WAIT_MS, clock)) searching(search);
   } finally {
-    if (!leaves_none) await areAtEnd(outputs, clock);
-    await Promise.all(outputs.map((output) => output.cancel()));
+    await drain(outputs, clock);
   }
+  if (ended === "exited" && status.signal !== null) ended = "killed";
   const capped = outputs.some((output) => output.capped);
   return {
     code: ended === "exited" ? status.code : null,
@@ -108,9 +98,9 @@ export async function runCommand(options: CommandOptions): Promise<CommandResult
   };
 }
 
-/** Whether all output has come within {@link DRAIN_TIMEOUT_MS}. */
-function areAtEnd(outputs: readonly CappedOutput[], clock: Clock): Promise<boolean> {
-  return isDoneWithin(Promise.all(outputs.map((output) => output.done)), DRAIN_TIMEOUT_MS, clock);
+async function drain(outputs: readonly CappedOutput[], clock: Clock): Promise<void> {
+  await isDoneWithin(Promise.all(outputs.map((output) => output.done)), DRAIN_TIMEOUT_MS, clock);
+  await Promise.all(outputs.map((output) => output.cancel()));
 }
 
 /** Whether work is done in time. @throws What the work throws in time. */

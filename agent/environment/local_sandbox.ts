@@ -74,7 +74,7 @@ export class LocalSandbox extends Workspace implements Sandbox {
       ...proc && { proc },
       ...deno !== null && { folders: [deno] },
       ...isolation
-        ? { launcher: isolation.launcher(this.root, { own_home }), launcher_ends_all: true }
+        ? { launcher: isolation.launcher(this.root, { own_home }) }
         : await this.#unconfined(own_home),
     });
     return isolation ? withSignal(result) : this.#withoutRoot(result);

@@ -9,7 +9,8 @@ import { attentionBackward, attentionForward, headWidthStep } from "./attention/
 import type { AttentionRules } from "./attention/visibility.ts";
 import { addBias } from "./bias/bias.ts";
 import { embedding } from "./embedding/embedding.ts";
-import { fusedGate, fusedHeads, fusedHeadsLanes, fusedRows } from "./fused/fused.ts";
+import { fusedGate, fusedHeads, fusedRows } from "./fused/fused.ts";
+import { fusedHeadsLanes } from "./fused/fused_heads_lanes.ts";
 import { gatedActivation, gatedActivationBackward } from "./gated_activation/gated_activation.ts";
 import { interpolate } from "./interpolate/interpolate.ts";
 import type { Kernel } from "./kernel.ts";
@@ -162,7 +163,6 @@ function listFused(list: KernelLister, heads: KernelShapes["heads"], compute: "f
   for (const { width } of heads) {
     const places = of("u32", N, 2), q = f32(N, 1, width), vectors = f32(width);
     const pages = of(compute, 4, 1, PAGE_TOKENS, width), head = { bias: vectors, gamma: vectors };
-    const k = f32(N, 1, width), v = k;
     for (const pairing of ["half", "adjacent"] as const) {
       const rotation = { cosines: f32(9, width / 2), sines: f32(9, width / 2), pairing },
         matrix = f32(width, 16);
@@ -170,8 +170,16 @@ function listFused(list: KernelLister, heads: KernelShapes["heads"], compute: "f
       const term = { column: 0, matrix }, terms = [term, term, term];
       const tensors = { rotation, places, q, k_pages: pages, v_pages: pages };
       if (deviceForm(list.gpu) === "lanes") {
-        const given = { heads: [head, head, head] as const, ...tensors, k, v };
-        fusedHeadsLanes(list.for(`${pairing}, ${compute}`), given, 1);
+        // All in one dispatch, and with many rows one for each.
+        for (const rows of [N, 64]) {
+          const given = { ...tensors, places: of("u32", rows, 2), q: f32(rows, 1, width) };
+          const projected = { ...given, k: f32(rows, 1, width), v: f32(rows, 1, width) };
+          const full = [head, head, { bias: vectors, gamma: null }] as const;
+          fusedHeadsLanes(list.for(`${pairing}, ${compute}`), { ...projected, heads: full }, 1);
+          const none = { bias: null, gamma: null },
+            bare = { heads: [none, none, none] as const, rotation: null };
+          if (pairing === "half") fusedHeadsLanes(list.for(`bare, ${compute}`), { ...projected, ...bare }, 1);
+        }
         continue;
       }
       fusedHeads(

@@ -179,7 +179,8 @@ class Comparison:
         self.types = [getattr(torch, name) for name in args.types.split(",")]
         self.products, self.models = {}, {}
         own = torch.get_num_threads()
-        self.threads = sorted({1, own, len(os.sched_getaffinity(0))}) if args.device == "cpu" else [own]
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        self.threads = sorted({1, own, cores}) if args.device == "cpu" else [own]
 
     def of(self, bench):
         return [line for line in self.lines if line["bench"] == bench and line["value"] is not None]

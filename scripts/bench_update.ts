@@ -120,7 +120,7 @@ function pytorch(python: string, threads: number, paths: { model: string }): Com
     ];
     return await linesOf(python, args.map(String)) as unknown as Update[];
   };
-  return { by: `pytorch, ${threads} threads`, run };
+  return { by: `pytorch, ${threads} thread${threads === 1 ? "" : "s"}`, run };
 }
 
 /** Whether a Python has PyTorch. */

@@ -6,7 +6,7 @@
 import { assert } from "../../core/errors.ts";
 import { type Activation, activationPart } from "../gated_activation/gated_activation.ts";
 import { defineKernel, type WgslPart } from "../kernel.ts";
-import { expectPages, PAGE_TEXTURES, pageParts } from "../kv_pages/kv_pages.ts";
+import { expectPages, pageParts } from "../kv_pages/kv_pages.ts";
 import { CHUNKS_BATCH } from "../matmul/matmul.ts";
 import type { SegmentPlace, SegmentSums } from "../matmul/matmul_segments.ts";
 import { operandPart } from "../matmul/matmul_text.ts";
@@ -18,7 +18,6 @@ import { bytesOf, type DType, type Tensor } from "../tensor.ts";
 import { unroll } from "../unroll.ts";
 import { constantsPart, itemPart, kernelFamily, wrappedGrid } from "../variant.ts";
 import gateWgsl from "./fused_gate.wgsl" with { type: "text" };
-import headsLanesWgsl from "./fused_heads_lanes.wgsl" with { type: "text" };
 import headsWgsl from "./fused_heads.wgsl" with { type: "text" };
 import rowsWgsl from "./fused_rows.wgsl" with { type: "text" };
 import segmentSumsWgsl from "./segment_sums.wgsl" with { type: "text" };
@@ -87,7 +86,7 @@ const rowsKernel = kernelFamily((compute: Compute, rank_items: number, threads: 
 );
 
 /** The parameters of a segment, named with its index. */
-const segmentParams = (names: readonly string[], count: number) =>
+export const segmentParams = (names: readonly string[], count: number) =>
   Object.fromEntries(
     Array.from({ length: count }, (_, s) => names.map((name) => [`${name}${s}`, "u32"] as const)).flat(),
   );
@@ -139,40 +138,6 @@ const HEAD_PARAMS = [
   ...["heads", "place", "chunks", "rank_items", "u_first", "lora_place", "bias", "gamma"],
 ];
 
-const LANES_THREADS = 32;
-/** Rows from which q, k and v have a dispatch each on software adapters: one for all three does the work of each for all. */
-const ROWS_BY_PART = 64;
-/** What each part, and all, read through textures: others would be copied for nothing. */
-const HEADS_READ = [{ q: 2 }, { k: 2 }, { v: 2 }, { q: 2, k: 2, v: 2 }];
-
-const headsLanesKernel = kernelFamily((
-  part: number,
-  pairing: RopePairing | "",
-  biases: 0 | 1,
-  dtype: DType,
-) =>
-  defineKernel({
-    name: "fused_heads_lanes",
-    wgsl: [
-      constantsPart({
-        ...{ threads: LANES_THREADS, PART: part, has_bias: biases === 1 },
-        ...{ rotates: pairing !== "", adjacent: pairing === "adjacent" },
-      }),
-      ...pageParts(dtype),
-      itemPart(4),
-      { file: "fused_heads_lanes.wgsl", text: headsLanesWgsl },
-    ],
-    params: {
-      ...{ rows: "u32", items: "u32" },
-      ...segmentParams(["heads", "bias", "gamma"], 3),
-      ...{ width: "u32", eps: "f32" },
-    },
-    inputs: ["k", "v", "vectors", "cosines", "sines", "places"],
-    outputs: ["q", "k_pages", "v_pages"],
-    textures: { ...PAGE_TEXTURES, ...HEADS_READ[part]!, vectors: "kept", cosines: "kept", sines: "kept" },
-  })
-);
-
 /** What a kernel needs of the low-rank terms: one binding with all their B, and where each lies in it. */
 function lowRank(recorder: Recorder, { product, terms, scale }: SegmentProduct) {
   const { segments } = product, last = segments.at(-1)!;
@@ -214,7 +179,7 @@ function placeOf({ place, chunks }: SegmentPlace): { place: number; chunks: numb
 }
 
 /** Names with the index of a segment. */
-function indexed(values: Readonly<Record<string, number>>, s: number): Record<string, number> {
+export function indexed(values: Readonly<Record<string, number>>, s: number): Record<string, number> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [`${name}${s}`, value]));
 }
 
@@ -318,7 +283,7 @@ export function fitsHeads(
 }
 
 /** The heads' tensors as a kernel binds them, and each segment's parameters. */
-function headOperands(
+export function headOperands(
   recorder: Recorder,
   { heads, rotation, places, q, k_pages, v_pages }: FusedHeadsTensors,
 ) {
@@ -370,31 +335,4 @@ export function fusedHeads(
     { sums, lora, ...heads.operands },
     [query_heads + 2 * kv_heads, rows],
   );
-}
-
-/**
- * Records the same on a software adapter, from the projections themselves with their low-rank terms: q holds its own, and
- * k and v `[N, K, D] f32` those of keys and values.
- *
- * @throws {ShapeError} When shapes do not belong together.
- */
-export function fusedHeadsLanes(
-  recorder: Recorder,
-  { k, v, ...tensors }: FusedHeadsTensors & { k: Tensor; v: Tensor },
-  eps: number,
-): void {
-  const heads = headOperands(recorder, tensors),
-    { rows, width, query_heads: H, kv_heads: K, rotates } = heads;
-  for (const [name, tensor] of Object.entries({ k, v })) expectShape(tensor, name, [rows, K, width]);
-  const values = Object.assign({}, ...heads.segments.map((head, s) => indexed(head, s)));
-  const biases = tensors.heads.some(({ bias }) => bias !== null) ? 1 : 0;
-  const parts: [number, number][] = rows < ROWS_BY_PART ? [[3, H + 2 * K]] : [[0, H], [1, K], [2, K]];
-  for (const [part, count] of parts) {
-    recorder.dispatch(
-      headsLanesKernel(part, rotates ? heads.pairing : "", biases, tensors.k_pages.dtype),
-      { rows, items: width / 4, ...values, width, eps },
-      { k, v, ...heads.operands },
-      wrappedGrid(ceilDiv(rows * count, LANES_THREADS)),
-    );
-  }
 }

@@ -9,12 +9,12 @@ import {
   fitsTerms,
   fusedGate,
   fusedHeads,
-  fusedHeadsLanes,
   type FusedHeadsTensors,
   fusedRows,
   type FusedRowsTensors,
   type SegmentProduct,
 } from "../../kernels/fused/fused.ts";
+import { fusedHeadsLanes } from "../../kernels/fused/fused_heads_lanes.ts";
 import type { Activation } from "../../kernels/gated_activation/gated_activation.ts";
 import { fitsSegments, matmulSegments } from "../../kernels/matmul/matmul_segments.ts";
 import type { Recorder } from "../../kernels/recorder.ts";

@@ -2,12 +2,25 @@ import { deepEqual, equal, match } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
 import { continuation, createBatcher, generate, open, some } from "./batcher_testing.ts";
 import { byPages } from "./running_block.ts";
+import { Sampler } from "./sampler.ts";
 
 Deno.test("rows are ordered by their pages, whichever of two is asked about first", () => {
   const order = [[], [0], [0, 3], [0, 3, 1], [0, 4], [2], [2, 0]].map((pages) => ({ pages }));
   for (const [i, a] of order.entries()) {
     for (const [j, b] of order.entries()) equal(Math.sign(byPages(a, b)), Math.sign(i - j), `${i}, ${j}`);
   }
+});
+
+Deno.test("a software adapter goes on with ended rows only where it pads as many; a GPU always does", () => {
+  const costsTheSame = (software: boolean, [rows, fewer]: readonly [number, number]) =>
+    Sampler.prototype.costsTheSame.call(
+      { model: { recorder: { gpu: { facts: { software } } } } } as unknown as Sampler,
+      rows,
+      fewer,
+    );
+  const pairs = [[1, 0], [4, 2], [8, 5], [4, 1], [8, 4], [32, 9]] as const;
+  deepEqual(pairs.map((pair) => costsTheSame(true, pair)), [true, true, true, false, false, false]);
+  deepEqual(pairs.map((pair) => costsTheSame(false, pair)), pairs.map(() => true));
 });
 
 Deno.test("a block is started before the last one is read, unless the host has something to do between", async () => {

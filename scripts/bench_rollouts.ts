@@ -55,7 +55,7 @@ interface Measured extends Rolled {
   processor_seconds: number;
   steps: number;
   decode_tokens: number;
-  /** Submits that only ran given tokens. */
+  /** Passes over given tokens alone. */
   prefills: number;
 }
 
@@ -86,7 +86,7 @@ if (import.meta.main) {
     return {
       ...{ ...rolled, processor_seconds, steps: after.decode_steps - before.decode_steps },
       decode_tokens: after.decode_tokens - before.decode_tokens,
-      prefills: after.submits - before.submits - (after.readbacks - before.readbacks),
+      prefills: after.prefill_steps - before.prefill_steps,
     };
   };
   // The first rollout compiles kernels.

@@ -373,7 +373,7 @@ export class ScriptedEngine {
       readbacks: 0,
       dispatches: 0,
       ...this.#counters,
-      prefill_tokens: this.#sequences.prefill_tokens,
+      ...this.#sequences.counters,
       kv_pages_used: this.#sequences.pages.used,
       kv_pages_total: this.#sequences.pages.total,
       ...{ bytes: {}, peak_bytes: {} },

@@ -28,7 +28,7 @@ export interface ScriptedSequence {
 export class ScriptedSequences {
   readonly #open = new Map<number, ScriptedSequence>();
   readonly pages: PageTable;
-  prefill_tokens = 0;
+  readonly counters = { prefill_tokens: 0, prefill_steps: 0 };
 
   constructor(readonly limits: { vocabulary: number; max_context: number; kv_tokens: number }) {
     this.pages = new PageTable(Math.ceil(limits.kv_tokens / PAGE_TOKENS));
@@ -75,13 +75,18 @@ export class ScriptedSequences {
       this.pages.resize(sequence.pages, 0);
       throw error;
     }
-    this.prefill_tokens += tokens.length;
+    this.#countPrefill(tokens);
     this.#open.set(number, sequence);
   }
 
   extend(number: number, tokens: readonly number[]): void {
     this.append(this.idle(number), tokens);
-    this.prefill_tokens += tokens.length;
+    this.#countPrefill(tokens);
+  }
+
+  #countPrefill({ length }: readonly number[]): void {
+    this.counters.prefill_tokens += length;
+    this.counters.prefill_steps++;
   }
 
   truncate(number: number, length: number): void {

@@ -237,6 +237,8 @@ export interface EngineCounters {
   dispatches: number;
   /** Given tokens that ran through the model for sequences; shared ones count once. */
   prefill_tokens: number;
+  /** Passes over given tokens. */
+  prefill_steps: number;
   /** Sampled tokens. */
   decode_tokens: number;
   /** Decode steps, and the sum of their row capacities. */

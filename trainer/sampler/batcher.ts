@@ -37,7 +37,7 @@ export interface SequenceListener {
 /** The counters of the engine that the batcher counts. */
 type BatcherCounters = Pick<
   EngineCounters,
-  "prefill_tokens" | "decode_tokens" | "decode_steps" | "decode_rows"
+  "prefill_tokens" | "prefill_steps" | "decode_tokens" | "decode_steps" | "decode_rows"
 >;
 
 type GenerateRequest = EngineMethods["sequence_generate"]["request"];
@@ -59,6 +59,7 @@ interface Step {
 export class Batcher {
   readonly counters: BatcherCounters = {
     prefill_tokens: 0,
+    prefill_steps: 0,
     decode_tokens: 0,
     decode_steps: 0,
     decode_rows: 0,
@@ -249,6 +250,7 @@ export class Batcher {
       room -= count;
     }
     const held = parts.flatMap(({ sequence }) => sequence.copies);
+    this.counters.prefill_steps++;
     try {
       this.sampler.prefill(sequences[0]!.adapter, parts);
     } finally {

@@ -33,8 +33,9 @@ Deno.test("given tokens run before sampling, in limited batches", async () => {
   ]);
   deepEqual(heard(long), { tokens: continuation(some(1, 70), 6), stop: "max_tokens", error: null });
   deepEqual(heard(short).tokens, continuation(some(2, 20), 2));
-  const { prefill_tokens, decode_tokens, decode_steps, decode_rows } = batcher.counters;
-  deepEqual([prefill_tokens, decode_tokens, decode_steps, decode_rows], [90, 8, 6, 6 * SIZES.max_sequences]);
+  const { prefill_tokens, prefill_steps, decode_tokens, decode_steps, decode_rows } = batcher.counters;
+  deepEqual([prefill_tokens, prefill_steps], [90, 2]);
+  deepEqual([decode_tokens, decode_steps, decode_rows], [8, 6, 6 * SIZES.max_sequences]);
 });
 
 Deno.test("rows that end are refilled at the next block", async () => {

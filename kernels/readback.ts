@@ -1,10 +1,11 @@
 /**
- * Reads from the device. Once a device is open, no other file does. Reading blocks the thread for at least 10 ms: call
- * it once per step.
+ * Reads from the device. Once a device is open, no other file does. In Deno's WebGPU reading blocks the thread until the
+ * device has done all that was submitted: call it once per step.
  */
 
 import { ServiceError } from "../core/errors.ts";
 import { type Allocator, type Tensor, tensorBytes } from "./tensor.ts";
+import { isMappedEarly } from "./webgpu/deno_provider.ts";
 
 const MIN_BYTES = 1 << 16;
 
@@ -13,6 +14,8 @@ export class Staging {
   readonly #allocator: Allocator;
   #scope: Allocator | null = null;
   #buffer: GPUBuffer | null = null;
+  /** Whether the buffer was read before. */
+  #was_mapped = false;
 
   constructor(allocator: Allocator) {
     this.#allocator = allocator;
@@ -26,6 +29,7 @@ export class Staging {
     this.#scope = this.#allocator.scope();
     const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
     this.#buffer = this.#scope.createBuffer("staging", Math.max(size, MIN_BYTES), usage);
+    this.#was_mapped = false;
   }
 
   /** Appends the copies to an encoder and returns the offset of each tensor's bytes. */
@@ -46,20 +50,35 @@ export class Staging {
 
   /** Waits for the submitted copies and returns each tensor's bytes. @throws {ServiceError} `device_lost`. */
   async read(tensors: readonly Tensor[], offsets: readonly number[]): Promise<ArrayBuffer[]> {
-    const buffer = this.#buffer!;
+    const buffer = this.#buffer!, last = tensors.length - 1;
+    const end = last < 0 ? 0 : offsets[last]! + tensorBytes(tensors[last]!.shape, tensors[last]!.dtype);
+    let all: ArrayBuffer;
     try {
-      await buffer.mapAsync(GPUMapMode.READ);
+      const mapped = buffer.mapAsync(GPUMapMode.READ);
+      all = this.#mappedEarly(buffer, mapped, end) ?? await mapped.then(() => buffer.getMappedRange(0, end));
     } catch (error) {
       throw new ServiceError("device_lost", `Cannot read from the device: ${(error as Error).message}`);
     }
-    const last = tensors.length - 1;
-    const end = last < 0 ? 0 : offsets[last]! + tensorBytes(tensors[last]!.shape, tensors[last]!.dtype);
-    const all = buffer.getMappedRange(0, end);
+    this.#was_mapped = true;
     const out = tensors.map((tensor, i) =>
       all.slice(offsets[i]!, offsets[i]! + tensorBytes(tensor.shape, tensor.dtype))
     );
     buffer.unmap();
     return out;
+  }
+
+  /** The mapped bytes before the promise of `mapAsync` is fulfilled; null where they cannot be had. */
+  #mappedEarly(buffer: GPUBuffer, mapped: Promise<unknown>, end: number): ArrayBuffer | null {
+    if (!this.#was_mapped || !isMappedEarly(buffer)) return null;
+    let all: ArrayBuffer;
+    try {
+      all = buffer.getMappedRange(0, end);
+    } catch {
+      // The device has failed: the promise says how.
+      return null;
+    }
+    mapped.catch(() => {});
+    return all;
   }
 
   destroy(): void {

@@ -242,8 +242,7 @@ export class Recorder {
   }
 
   /**
-   * Submits what was recorded, and waits until the device has done all that was submitted. It takes 10 ms or more
-   * besides, and counts as no readback.
+   * Submits what was recorded, and waits until the device has done all that was submitted. It counts as no readback.
    *
    * @throws {ServiceError} As {@link submitAndRead}.
    */

@@ -9,8 +9,8 @@ import type { Model } from "../model/transformer.ts";
 import { Sampler } from "../sampler/sampler.ts";
 import type { EngineDemand, EngineSizes } from "../protocol/protocol.ts";
 
-/** Steps of a decode block. A readback costs at least 10 ms, but a row that ends early idles until its block ends. */
-const BLOCK_STEPS = { software: 8, gpu: 16 };
+/** Steps of a decode block. More of them are read at once, but a row that ends early idles until its block ends. */
+const BLOCK_STEPS = { software: 4, gpu: 16 };
 
 /** Open sequences beyond twice `max_sequences`: prompts of groups, and sequences that wait. */
 const SPARE_SEQUENCES = 64;

@@ -4,7 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 
 /**
  * The most work in the queue, in milliseconds of the device; one micro-batch may be more. Submitted work cannot be taken
- * back, so an abandoned call ends after this time. A wait for the device costs 10 to 20 ms, in which it idles: at most
+ * back, so an abandoned call ends after this time. A wait for the device costs up to 20 ms, in which it idles: at most
  * 1 % of this.
  */
 export const MAX_QUEUED_MS = 2000;

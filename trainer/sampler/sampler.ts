@@ -63,12 +63,6 @@ export interface DecodeBlock {
 /** Blocks that the device has been given and that have not been read, at most. */
 const BLOCKS = 2;
 
-/**
- * Steps of a block that are submitted together. A GPU works on a step while the next one is recorded. On a software adapter
- * a submit waits for the one before and costs about half a millisecond of the processors that the adapter computes on.
- */
-const SUBMITTED_STEPS = { lanes: 4, tiles: 1 };
-
 /** Larger decode batches are padded to a multiple of this, so that there are few batch shapes. */
 const ROW_STEP = 8;
 
@@ -200,7 +194,9 @@ export class Sampler {
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
     const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff, sharing } = state;
-    const together = SUBMITTED_STEPS[deviceForm(recorder.gpu)];
+    // A GPU works on a step while the next one is recorded. On a software adapter a submit waits for the one before, and
+    // costs half a millisecond of the processors that the adapter computes on.
+    const submits_steps = deviceForm(recorder.gpu) === "tiles";
     let last = first;
     for (let step = 0; step < steps; step++) {
       normalizeOutput(this.model, { hidden: last, normed, rstd: cut(this.#rstd) });
@@ -210,7 +206,7 @@ export class Sampler {
       advance(recorder, { ...state, out }, step);
       const given = { ...state, rows, ids: state.token, positions: state.token_position };
       last = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
-      if (step < steps - 1 && (step + 1) % together === 0) recorder.submit();
+      if (submits_steps && step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     const sampled = recorder.submitAndRead([out]).then(([bytes]) =>

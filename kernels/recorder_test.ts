@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setImmediate } from "node:timers";
 import type { Gpu } from "./device.ts";
 import { defineKernel } from "./kernel.ts";
 import { Recorder } from "./recorder.ts";
@@ -149,24 +148,6 @@ gpuTest(
       assert.equal(recorder.counters.dispatches, 0);
     }),
 );
-
-gpuTest("Deno's WebGPU gives what it has read before the event loop goes on", async (gpu) => {
-  if (gpu.facts.webgpu !== "deno") return console.log(`skipped: ${gpu.facts.webgpu} does not block the thread`);
-  const recorder = new Recorder(gpu), allocator = new Allocator(gpu.device);
-  const x = allocator.create("test", [4], "u32"), y = allocator.create("test", [1 << 15], "u32");
-  // The first read of a buffer waits longer. The larger tensor takes another buffer.
-  for (const [value, tensor] of [[1, x], [2, x], [3, x], [4, y], [5, y], [6, x]] as const) {
-    fill(recorder, tensor, value);
-    let went_on = false;
-    const turn = new Promise<void>((resolve) => setImmediate(() => resolve(void (went_on = true))));
-    const [bytes] = await recorder.submitAndRead([tensor]);
-    assert.equal(went_on, value === 1 || value === 4, `read ${value}`);
-    assert.deepEqual(new Set(new Uint32Array(bytes!)), new Set([value]));
-    await turn;
-  }
-  recorder.destroy();
-  allocator.destroy();
-});
 
 gpuTest("an operand that is missing is named", (gpu) =>
   withRecorder(gpu, (recorder) => {

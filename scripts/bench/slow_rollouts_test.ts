@@ -16,8 +16,8 @@ import {
   Watch,
 } from "./slow_rollouts.ts";
 
-/** Steps of a block, as on software adapters. */
-const BLOCK_STEPS = 8;
+/** Steps of a block on software adapters. */
+const BLOCK_STEPS = 4;
 
 /** Milliseconds of a decode step with up to 8, 16 and 24 rows, about those of a software adapter. */
 const STEP_MS = [9.6, 13, 15];

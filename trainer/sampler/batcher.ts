@@ -315,7 +315,7 @@ export class Batcher {
     const isWaiting = (sequence: Sequence) =>
       !sequence.is_sampling && (isPrefillReady(sequence) || isDecodeReady(sequence));
     if ([...store.sequences].some(isWaiting)) return null;
-    const rows = nextRows(running, (count, fewer) => sampler.costsTheSame(count, fewer));
+    const rows = sampler.runs_ahead ? nextRows(running) : null;
     if (!rows) return null;
     const generations = rows.flatMap((row) => row ? [row.generation] : []);
     const more = blockSteps(generations, { ...sampler.options, before: steps });

@@ -43,21 +43,13 @@ export function blockSteps(
 
 /**
  * The rows of the block after a running one, which may be started before the running one is read; null where it may not.
- * A row that ends in the running block stays in the next one and samples nothing there. So the next one must be worth its
- * price also when all rows end that can.
- *
- * @param costsTheSame Whether a block costs as much for so many rows as for fewer ones.
+ * A row that ends in the running block stays in the next one and samples nothing there.
  */
-export function nextRows(
-  { rows, steps }: Pick<RunningBlock, "rows" | "steps">,
-  costsTheSame: (rows: number, fewer: number) => boolean,
-): (BlockRow | null)[] | null {
+export function nextRows({ rows, steps }: Pick<RunningBlock, "rows" | "steps">): (BlockRow | null)[] | null {
   const next = rows.map((row) => isLive(row) && !row.generation.is_cancelled ? row : null);
   const generations = next.flatMap((row) => row ? [row.generation] : []);
-  const longer = generations.filter(({ remaining }) => remaining > steps);
-  const sure = longer.filter(({ stop_tokens }) => stop_tokens.length === 0);
-  const is_worth_it = longer.length > 0 && costsTheSame(rows.length, sure.length);
-  return is_worth_it && generations.every(isFree) ? next : null;
+  const goes_on = generations.some(({ remaining }) => remaining > steps);
+  return goes_on && generations.every(isFree) ? next : null;
 }
 
 /**

@@ -180,9 +180,12 @@ export class Sampler {
     return this.#decode({ ...block, tokens: block.tokens + steps }, last, steps);
   }
 
-  /** Whether a block costs as much for so many rows as for fewer ones. */
-  costsTheSame(rows: number, fewer: number): boolean {
-    return !this.model.recorder.gpu.facts.software || paddedRows(rows) === paddedRows(fewer);
+  /**
+   * Whether a block should be started before the one before it is read: on a GPU. A software adapter computes as long for
+   * a row that has ended as for one that goes on.
+   */
+  get runs_ahead(): boolean {
+    return !this.model.recorder.gpu.facts.software;
   }
 
   #decode(

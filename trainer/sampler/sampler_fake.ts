@@ -111,7 +111,7 @@ export class FakeSampler {
     return this.#block(block.adapter, { sequences, rows }, steps);
   }
 
-  costsTheSame(): boolean {
+  get runs_ahead(): boolean {
     return this.goes_on;
   }
 

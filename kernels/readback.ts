@@ -4,25 +4,11 @@
  */
 
 import { ServiceError } from "../core/errors.ts";
+import { idleTurn } from "../core/idle_turn.ts";
 import { type Allocator, type Tensor, tensorBytes } from "./tensor.ts";
 import { isMappedEarly } from "./webgpu/deno_provider.ts";
 
 const MIN_BYTES = 1 << 16;
-
-/**
- * A turn of the event loop in which the thread idles. Without it a thread that reads again and again gets messages of other
- * threads many reads late, and the device's events after the bytes that they make worthless: one turn by `setImmediate` does
- * not look for them. It takes about 0.15 ms.
- */
-async function idleTurn(): Promise<void> {
-  const { port1, port2 } = new MessageChannel();
-  await new Promise((resolve) => {
-    port1.onmessage = resolve;
-    port2.postMessage(null);
-  });
-  port1.close();
-  port2.close();
-}
 
 /** Copies tensors into one buffer that the host maps. */
 export class Staging {
@@ -79,6 +65,7 @@ export class Staging {
       all.slice(offsets[i]!, offsets[i]! + tensorBytes(tensor.shape, tensor.dtype))
     );
     buffer.unmap();
+    // Messages of other threads, and the device's events, which say what the bytes are worth.
     if (early) await idleTurn();
     return out;
   }

@@ -3,10 +3,10 @@
  * between micro-batches.
  */
 
-import { setImmediate } from "node:timers";
 import { type Clock, systemClock } from "../../core/clock.ts";
 
 import { ServiceError } from "../../core/errors.ts";
+import { idleTurn } from "../../core/idle_turn.ts";
 import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
@@ -236,7 +236,7 @@ export class Trainer {
         await recorder.submitAndWait();
         queued.done();
       } else recorder.submit();
-      if (signal) await new Promise((resolve) => setImmediate(resolve));
+      if (signal) await idleTurn();
     }
   }
 

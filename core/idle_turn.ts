@@ -2,7 +2,7 @@
 
 /**
  * Waits for a turn of the event loop in which the thread idles. A turn by `setImmediate` keeps Deno's scheduler busy: messages
- * of other threads are then up to 30 turns late. It takes 0.02 to 0.15 ms.
+ * of other threads are then up to 30 turns late. An idle turn takes 0.02 to 0.15 ms.
  *
  * @example
  * ```ts

@@ -86,6 +86,6 @@ export class Staging {
 
   destroy(): void {
     this.#scope?.destroy();
-    this.#scope = this.#buffer = null;
+    this.#scope = this.#buffer = this.#mapped = null;
   }
 }

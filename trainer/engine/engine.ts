@@ -93,7 +93,10 @@ export class Engine {
       if (this.#lost && method !== "shutdown") throw this.#lost;
       const answer = this.#handlers[method](request, caller);
       this.#pump();
-      return await answer;
+      const answered = await answer;
+      // The device's error may have come while it was read.
+      if (this.#lost && method !== "shutdown") throw this.#lost;
+      return answered;
     } catch (error) {
       throw this.#lost ?? withAdvice(error);
     }
@@ -355,11 +358,8 @@ export class Engine {
 
   #counters(): EngineCounters {
     const { model, allocator, batcher } = this.#model();
-    const { submits, readbacks, dispatches } = model.recorder.counters;
     return {
-      submits,
-      readbacks,
-      dispatches,
+      ...model.recorder.counters,
       ...batcher.counters,
       kv_pages_used: batcher.store.pages.used,
       kv_pages_total: batcher.store.pages.size,

@@ -50,6 +50,35 @@ async function openEngine(): Promise<ContractEngine> {
   };
 }
 
+gpuTest("numbers that were read after an error of the device are not given as an answer", async () => {
+  let device: GPUDevice | null = null;
+  const { client, port1 } = newEngine(async (request) => {
+    const gpu = await openGpu(request);
+    device = gpu.device;
+    return gpu;
+  });
+  const submit = GPUQueue.prototype.submit;
+  try {
+    await client.call("load", await tinyAgent());
+    GPUQueue.prototype.submit = function (...given) {
+      submit.apply(this, given);
+      const error = new GPUValidationError("it is refused");
+      device!.dispatchEvent(new GPUUncapturedErrorEvent("uncapturederror", { error }));
+    };
+    const sample: TrainingSample = {
+      ...{ tokens: Uint32Array.of(1, 2, 3), prefix_group: 0, prefix_length: 0, trajectory: 0 },
+      ...{ advantages: null, old_logprobs: null, reference_logprobs: null, weights: null },
+      loss_mask: Uint8Array.of(0, 1, 1),
+    };
+    const scored = client.call("score", { adapter: null, samples: [sample] });
+    await assert.rejects(scored, { code: "internal", message: /refuses a command: it is refused/ });
+  } finally {
+    GPUQueue.prototype.submit = submit;
+    await client.close();
+    port1.close();
+  }
+});
+
 gpuTest(
   "a model and an adapter are loaded as they were checked, and no other file in their place",
   async () => {

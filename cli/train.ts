@@ -1,4 +1,4 @@
-/** `svc train`: a run without a server. */
+/** `svc train`, without a server. */
 
 import { type Command, Option } from "commander";
 import { resolvePaths } from "../config/check/derive.ts";

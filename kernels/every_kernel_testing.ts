@@ -172,8 +172,8 @@ function listFused(list: KernelLister, heads: KernelShapes["heads"], compute: "f
       if (deviceForm(list.gpu) === "lanes") {
         // All in one dispatch, and with many rows one for each.
         for (const rows of [N, 64]) {
-          const given = { ...tensors, places: of("u32", rows, 2), q: f32(rows, 1, width) };
-          const projected = { ...given, k: f32(rows, 1, width), v: f32(rows, 1, width) };
+          const x = () => f32(rows, 1, width);
+          const projected = { ...tensors, places: of("u32", rows, 2), q: x(), k: x(), v: x() };
           const full = [head, head, { bias: vectors, gamma: null }] as const;
           fusedHeadsLanes(list.for(`${pairing}, ${compute}`), { ...projected, heads: full }, 1);
           const none = { bias: null, gamma: null },

@@ -1,4 +1,4 @@
-/** A server's `data_dir` that is moved with all it contains, and is then reached through a link. */
+/** A server's `data_dir`, moved with all it contains, then reached through a link. */
 
 import assert from "node:assert/strict";
 import { gpuTest } from "../kernels/gpu_testing.ts";

@@ -59,7 +59,7 @@ gpuTest("numbers that were read after an error of the device are not given as an
   });
   const submit = GPUQueue.prototype.submit;
   try {
-    await client.call("load", await tinyAgent());
+    await client.call("load", await tinyAgent({ device: { device: "auto", webgpu: "deno" } }));
     GPUQueue.prototype.submit = function (...given) {
       submit.apply(this, given);
       const error = new GPUValidationError("it is refused");

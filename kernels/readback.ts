@@ -4,7 +4,7 @@
  */
 
 import { ServiceError } from "../core/errors.ts";
-import { idleTurn } from "../core/idle_turn.ts";
+import { hearMessages } from "../core/pauses.ts";
 import { type Allocator, type Tensor, tensorBytes } from "./tensor.ts";
 import { isMappedEarly } from "./webgpu/deno_provider.ts";
 
@@ -65,8 +65,8 @@ export class Staging {
       all.slice(offsets[i]!, offsets[i]! + tensorBytes(tensor.shape, tensor.dtype))
     );
     buffer.unmap();
-    // Messages of other threads, and the device's events, which say what the bytes are worth.
-    if (early) await idleTurn();
+    // The device's events say what the bytes are worth.
+    if (early) await hearMessages();
     return out;
   }
 

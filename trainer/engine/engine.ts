@@ -3,7 +3,7 @@
 import type { DeviceRequest } from "../../core/device.ts";
 import { DeviceLock, isTuned } from "../../core/device_lock.ts";
 import { type ErrorRecord, ServiceError } from "../../core/errors.ts";
-import { idleTurn } from "../../core/idle_turn.ts";
+import { hearMessages } from "../../core/pauses.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
@@ -206,7 +206,7 @@ export class Engine {
       while (is_busy || this.#is_wanted) {
         this.#is_wanted = false;
         // Requests that have already arrived are accepted first, so that their prompts run in one batch.
-        await idleTurn();
+        await hearMessages();
         is_busy = await this.#inTurn(() => this.#step());
       }
       this.#is_pumping = false;

@@ -6,7 +6,7 @@
 import { type Clock, systemClock } from "../../core/clock.ts";
 
 import { ServiceError } from "../../core/errors.ts";
-import { idleTurn } from "../../core/idle_turn.ts";
+import { hearMessages } from "../../core/pauses.ts";
 import { adamw, parseAdamwStats } from "../../kernels/adamw/adamw.ts";
 import { attentionForward } from "../../kernels/attention/attention.ts";
 import { attentionRowAlignment } from "../../kernels/attention/attention_plan.ts";
@@ -236,7 +236,7 @@ export class Trainer {
         await recorder.submitAndWait();
         queued.done();
       } else recorder.submit();
-      if (signal) await idleTurn();
+      if (signal) await hearMessages();
     }
   }
 

@@ -181,6 +181,26 @@ gpuTest("a texture that a larger one replaced is destroyed when what uses it is 
   });
 }, needsSoftware);
 
+gpuTest("what is repeatable runs its body again when its texture was replaced and destroyed", async (gpu) => {
+  await withRecorder(gpu, async (recorder, allocator, read) => {
+    const x = allocator.upload("test", [4], Float32Array.of(1, 2, 3, 4)), y = allocator.create("test", [4]);
+    let bodies = 0;
+    const half = recorder.repeatable(() => {
+      bodies++;
+      recorder.dispatch(double, { count: 2 }, { x: view(x, [2]), y }, [2]);
+    });
+    half();
+    recorder.dispatch(double, { count: 4 }, { x, y: allocator.create("test", [4]) }, [4]);
+    half();
+    assert.equal(bodies, 1);
+    assert.deepEqual(await read(y), [2, 4, 0, 0]);
+    allocator.write(x, Float32Array.of(5, 6));
+    half();
+    assert.deepEqual(await read(y), [10, 12, 0, 0]);
+    assert.equal(bodies, 2);
+  });
+}, needsSoftware);
+
 Deno.test("few numbers are not copied, nor a tensor that no texture holds", () => {
   const of = (offset_bytes: number, ...shape: number[]) =>
     ({ shape, dtype: "f32", offset_bytes }) as unknown as Tensor;

@@ -14,17 +14,10 @@ import {
   type Params,
   textureFormats,
 } from "./kernel.ts";
+import { BindGroups, type Textured } from "./bind_groups.ts";
 import type { Gpu } from "./device.ts";
 import { Staging } from "./readback.ts";
-import {
-  findMirror,
-  fitsTexture,
-  isFresh,
-  isWorthCopying,
-  markFresh,
-  type Mirror,
-  refresh,
-} from "./mirrors.ts";
+import { findMirror, fitsTexture, isFresh, isWorthCopying, markFresh, refresh } from "./mirrors.ts";
 import { roundUp } from "./shape.ts";
 import { Allocator, countWrite, type Tensor, tensorBytes } from "./tensor.ts";
 
@@ -32,9 +25,6 @@ import { Allocator, countWrite, type Tensor, tensorBytes } from "./tensor.ts";
 const PARAMS_BYTES = 1 << 20;
 /** Bytes of {@link Recorder.scratch}: what the gradients of 512 rows of logits need of models up to 8B. */
 export const SCRATCH_BYTES = 48 << 20;
-/** The most cached bind groups: each takes about 2 KB. */
-const MAX_BIND_GROUPS = 8192;
-
 const NONE: readonly never[] = [];
 
 interface Dispatch {
@@ -47,13 +37,14 @@ interface Dispatch {
   written: readonly GPUBuffer[];
 }
 
-/** An operand and its texture. */
-interface Textured {
-  name: string;
-  mirror: Mirror;
-  tensor: Tensor;
-  /** Whether the dispatch writes the texture as it writes the tensor. */
-  is_stored: boolean;
+/** Dispatches that were recorded one after the other. */
+interface Recorded {
+  readonly dispatches: readonly Dispatch[];
+  /** Where the parameters of the first one lay, and those of all of them. */
+  readonly params_offset: number;
+  readonly params: Uint8Array<ArrayBuffer>;
+  /** Of the recorder at that time. */
+  readonly age: number;
 }
 
 /** Counts since a recorder was made. */
@@ -88,8 +79,7 @@ export interface RecorderCounters {
  */
 export class Recorder {
   readonly counters: RecorderCounters = { submits: 0, readbacks: 0, dispatches: 0 };
-  readonly #bind_groups = new Map<string, GPUBindGroup>();
-  readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
+  readonly #bind_groups: BindGroups;
   readonly #align: number;
   readonly #most_groups: number;
   readonly #buffers: Allocator;
@@ -97,12 +87,13 @@ export class Recorder {
   readonly #stagings: Staging[] = [];
   readonly #reading = new Set<Staging>();
   readonly #empty: GPUBuffer;
-  #next_buffer_id = 1;
   readonly #params: GPUBuffer;
   readonly #params_data: DataView<ArrayBuffer>;
   #params_bytes = 0;
   #scratch: Tensor | null = null;
   #dispatches: Dispatch[] = [];
+  /** Changes when what a dispatch used may be gone. */
+  #age = 0;
   /** Where textures are made; those that larger ones replaced, which the next submit may still use. */
   readonly #mirrors: { readonly device: GPUDevice; readonly replaced: GPUTexture[] };
 
@@ -121,6 +112,7 @@ export class Recorder {
     const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
     this.#params = this.#buffers.createBuffer("recorder", PARAMS_BYTES, usage);
     this.#params_data = new DataView(new ArrayBuffer(PARAMS_BYTES));
+    this.#bind_groups = new BindGroups(gpu.device, this.#params);
   }
 
   /** A tensor of zeros for an operand that a parameter disables. */
@@ -174,9 +166,43 @@ export class Recorder {
     }
     this.#params_bytes = roundUp(params_offset + compiled.params_bytes, this.#align);
     const tensors = operands as Record<string, Tensor>, textured = this.#textured(kernel, compiled, tensors);
-    const bind_group = this.#bindGroup(kernel, compiled, { tensors, textured });
+    const bind_group = this.#bind_groups.of(kernel, compiled, { tensors, textured });
     const written = this.gpu.facts.software ? kernel.outputs.map((name) => tensors[name]!.buffer) : NONE;
     this.#dispatches.push({ compiled, bind_group, params_offset, grid, textured, written });
+  }
+
+  /**
+   * For dispatches that are recorded several times with the same operands and parameters: a function that records what
+   * `body` records. It runs `body` the first time, and again only after {@link forgetAll} or when a texture was replaced.
+   * Recording takes the host several times as long as submitting.
+   */
+  repeatable(body: () => void): () => void {
+    let recorded: Recorded | null = null;
+    return () => {
+      if (!recorded || !this.#recordAgain(recorded)) recorded = this.#record(body);
+    };
+  }
+
+  /** Records what `body` records. Null when a part of it has been submitted. */
+  #record(body: () => void): Recorded | null {
+    const first = this.#dispatches.length, params_offset = this.#params_bytes, { submits } = this.counters;
+    body();
+    if (this.counters.submits !== submits) return null;
+    const params = new Uint8Array(this.#params_data.buffer).slice(params_offset, this.#params_bytes);
+    return { dispatches: this.#dispatches.slice(first), params_offset, params, age: this.#age };
+  }
+
+  /** @returns Whether it could. */
+  #recordAgain({ dispatches, params_offset, params, age }: Recorded): boolean {
+    if (this.#params_bytes + params.length > PARAMS_BYTES) this.submit();
+    if (age !== this.#age) return false;
+    const moved = this.#params_bytes - params_offset;
+    new Uint8Array(this.#params_data.buffer).set(params, this.#params_bytes);
+    this.#params_bytes += params.length;
+    for (const dispatch of dispatches) {
+      this.#dispatches.push({ ...dispatch, params_offset: dispatch.params_offset + moved });
+    }
+    return true;
   }
 
   /** A kernel as it takes these operands: through textures where this device does so, they fit and it is worth it. */
@@ -228,7 +254,14 @@ export class Recorder {
   #submit(encoder: GPUCommandEncoder): void {
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;
-    for (const texture of this.#mirrors.replaced.splice(0)) texture.destroy();
+    this.#destroyReplaced();
+  }
+
+  /** Destroys the textures that larger ones replaced. */
+  #destroyReplaced(): void {
+    const replaced = this.#mirrors.replaced.splice(0);
+    if (replaced.length > 0) this.#age++;
+    for (const texture of replaced) texture.destroy();
   }
 
   /**
@@ -265,13 +298,14 @@ export class Recorder {
 
   /** Discards all bind groups, because buffers were destroyed. */
   forgetAll(): void {
+    this.#age++;
     this.#bind_groups.clear();
   }
 
   destroy(): void {
     this.#buffers.destroy();
     this.#bind_groups.clear();
-    for (const texture of this.#mirrors.replaced.splice(0)) texture.destroy();
+    this.#destroyReplaced();
   }
 
   #encode(): GPUCommandEncoder {
@@ -303,71 +337,7 @@ export class Recorder {
     pass?.end();
     this.counters.dispatches += this.#dispatches.length;
     this.discard();
-    if (this.#bind_groups.size > MAX_BIND_GROUPS) this.#bind_groups.clear();
+    this.#bind_groups.trim();
     return encoder;
   }
-
-  #bindGroup(
-    kernel: Kernel,
-    compiled: CompiledKernel,
-    { tensors, textured }: { tensors: Record<string, Tensor>; textured: readonly Textured[] },
-  ): GPUBindGroup {
-    const { inputs, outputs } = kernel;
-    let key = `${kernel.id}`;
-    for (const { name, mirror } of textured) key += `|${name}${mirror.id}`;
-    for (const name of inputs) {
-      if (!compiled.formats.has(name)) key += this.#keyOf(kernel, name, tensors[name]);
-    }
-    for (const name of outputs) {
-      key += this.#keyOf(kernel, name, tensors[name]);
-      const size = outputs.length > 1 ? ownSize(name, outputs, tensors) : null;
-      if (size !== null) key += `|${size}`;
-    }
-    let group = this.#bind_groups.get(key);
-    if (!group) {
-      this.#bind_groups.set(key, group = this.#createBindGroup(kernel, compiled, { tensors, textured }));
-    }
-    return group;
-  }
-
-  #createBindGroup(
-    { name: label, inputs, outputs }: Kernel,
-    { layout, params_bytes }: CompiledKernel,
-    { tensors, textured }: { tensors: Record<string, Tensor>; textured: readonly Textured[] },
-  ): GPUBindGroup {
-    const views = new Map(textured.map(({ name, mirror }) => [name, mirror.view]));
-    const whole = (name: string): GPUBindingResource => {
-      // Up to the buffer's end, so that a tensor with another number of rows needs no other bind group. Outputs in one
-      // buffer end where they end, because what is written must not overlap.
-      const { buffer, offset_bytes: offset } = tensors[name]!;
-      return { buffer, offset, size: ownSize(name, outputs, tensors) ?? buffer.size - offset };
-    };
-    const resources: GPUBindingResource[] = [
-      { buffer: this.#params, size: params_bytes },
-      ...inputs.map((name) => views.get(name) ?? whole(name)),
-      ...outputs.map(whole),
-      ...outputs.flatMap((name) => views.get(name) ?? []),
-    ];
-    const entries = resources.map((resource, binding) => ({ binding, resource }));
-    return this.gpu.device.createBindGroup({ label, layout, entries });
-  }
-
-  #keyOf(kernel: Kernel, name: string, tensor: Tensor | undefined): string {
-    // A message takes longer than the rest.
-    if (!tensor) throw new Error(`${kernel.name} got its operand ${name}`);
-    return `|${this.#idOf(tensor.buffer)}:${tensor.offset_bytes}`;
-  }
-
-  #idOf(buffer: GPUBuffer): number {
-    let id = this.#buffer_ids.get(buffer);
-    if (id === undefined) this.#buffer_ids.set(buffer, id = this.#next_buffer_id++);
-    return id;
-  }
-}
-
-/** The bytes of an output that shares its buffer with another one; null for one that does not. */
-function ownSize(name: string, outputs: readonly string[], tensors: Record<string, Tensor>): number | null {
-  const { buffer, shape, dtype } = tensors[name]!;
-  const is_shared = outputs.some((other) => other !== name && tensors[other]?.buffer === buffer);
-  return is_shared ? tensorBytes(shape, dtype) : null;
 }

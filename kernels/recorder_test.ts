@@ -212,3 +212,70 @@ gpuTest("a new number of rows costs no new bind group", async (gpu) => {
     assert.equal(values[32 * 4], 252);
   });
 });
+
+gpuTest(
+  "what is repeatable is recorded again with its operands and parameters, and runs its body once",
+  async (gpu) => {
+    await withRecorder(gpu, async (recorder, allocator) => {
+      const x = allocator.create("test", [1], "u32"), expected = { x: 0, bodies: 1 };
+      const step = (value: number) => expected.x = (Math.imul(expected.x, 1664525) + value) >>> 0;
+      let bodies = 0;
+      const twice = recorder.repeatable(() => {
+        bodies++;
+        recorder.dispatch(mix, { value: 3 + bodies }, { x }, [1]);
+        recorder.dispatch(mix, { value: 5 + bodies }, { x }, [1]);
+      });
+      // What is recorded after a submit has its parameters at the beginning: here at another place than before.
+      for (const before of [[1], [2], [], [7, 8, 9]]) {
+        for (const value of before) recorder.dispatch(mix, { value }, { x }, [1]);
+        twice();
+        for (const value of [...before, 4, 6]) step(value);
+        if (before.length === 0) recorder.submit();
+      }
+      const [bytes] = await recorder.submitAndRead([x]);
+      assert.deepEqual({ x: new Uint32Array(bytes!)[0], bodies }, expected);
+      assert.equal(recorder.counters.dispatches, 13);
+    });
+  },
+);
+
+gpuTest(
+  "a body runs again when buffers were destroyed, or when a part of it has been submitted",
+  async (gpu) => {
+    await withRecorder(gpu, async (recorder, allocator) => {
+      const x = allocator.create("test", [1], "u32");
+      let bodies = 0;
+      const submitting = recorder.repeatable(() => {
+        recorder.dispatch(mix, { value: ++bodies }, { x }, [1]);
+        if (bodies === 1) recorder.submit();
+      });
+      for (let i = 0; i < 3; i++) submitting();
+      assert.equal(bodies, 2);
+      recorder.forgetAll();
+      submitting();
+      assert.equal(bodies, 3);
+      const [bytes] = await recorder.submitAndRead([x]);
+      // 1, 2, 2, 3
+      const expected = [1, 2, 2, 3].reduce((sum, value) => (Math.imul(sum, 1664525) + value) >>> 0, 0);
+      assert.equal(new Uint32Array(bytes!)[0], expected);
+    });
+  },
+);
+
+gpuTest("repeated dispatches beyond the parameters of one submit continue in another", async (gpu) => {
+  await withRecorder(gpu, async (recorder, allocator) => {
+    const fit = PARAMS_BYTES / roundUp(MIN_PARAMS_BYTES, gpu.device.limits.minUniformBufferOffsetAlignment);
+    const x = allocator.create("test", [1], "u32"), third = Math.floor(fit / 3);
+    const body = recorder.repeatable(() => {
+      for (let value = 1; value <= third; value++) recorder.dispatch(mix, { value }, { x }, [1]);
+    });
+    let expected = 0;
+    for (let i = 0; i < 4; i++) {
+      body();
+      for (let value = 1; value <= third; value++) expected = (Math.imul(expected, 1664525) + value) >>> 0;
+    }
+    const [bytes] = await recorder.submitAndRead([x]);
+    assert.equal(new Uint32Array(bytes!)[0], expected);
+    assert.equal(recorder.counters.submits, 2);
+  });
+});

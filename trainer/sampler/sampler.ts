@@ -200,15 +200,18 @@ export class Sampler {
     // A GPU works on a step while the next one is recorded. On a software adapter a submit waits for the one before, and
     // costs half a millisecond of the processors that the adapter computes on.
     const submits_steps = deviceForm(recorder.gpu) === "tiles";
+    const given = { ...state, rows, ids: state.token, positions: state.token_position };
     let last = first;
+    const run = recorder.repeatable(() => {
+      last = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
+    });
     for (let step = 0; step < steps; step++) {
       normalizeOutput(this.model, { hidden: last, normed, rstd: cut(this.#rstd) });
       projectToLogits(this.model, { normed, logits });
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      const given = { ...state, rows, ids: state.token, positions: state.token_position };
-      last = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
+      run();
       if (submits_steps && step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });

@@ -25,6 +25,7 @@ import { matmul } from "./matmul/matmul.ts";
 import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { matmulSegments } from "./matmul/matmul_segments.ts";
+import { fitsTwin, matmulTwin } from "./matmul/matmul_twin.ts";
 import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
@@ -220,15 +221,17 @@ function listMatmul(list: KernelLister): void {
     const tensors = { x: f32(20, 512), weight: long, y: f32(20, 64) };
     matmul(list.for("any product"), "nt", tensors, { compute: "f32", layout: split });
   } else {
-    for (const activation of ["silu", "gelu_tanh"] as const) {
-      for (const layout of everyLayout(list.gpu)) {
-        const tensors = {
-          x: f32(20, 512),
-          weight: long,
-          y: f32(20, 64),
-          gate: { values: f32(20, 64), activation },
-        };
-        matmul(list.for(`${layoutName(layout)}, ${activation}`), "nt", tensors, { compute: "f32", layout });
+    const x = f32(20, 256), y = f32(20, 64), column = { u: f32(20, 32), matrix: f32(64, 8), scale: 1 };
+    const terms = [{ ...column, column: 0 }, { ...column, column: 8 }] as const;
+    for (const type of ["f16", "q4_k"] as const) {
+      const weight = weightOf(type, 64, 256), twin = { x, weights: [weight, weight] as const, terms };
+      for (const layout of everyLayout(list.gpu, { reads_pairs: type === "f16" })) {
+        const name = layoutName(layout), options = { compute: "f32", layout } as const;
+        const fits = fitsTwin(list.gpu, { ...twin, outputs: 2 });
+        if (fits) matmulTwin(list.for(name), { ...twin, out: [y, y] }, options);
+        for (const activation of ["silu", "gelu_tanh"] as const) {
+          matmulTwin(list.for(`${name}, ${activation}`), { ...twin, out: { h: y, activation } }, options);
+        }
       }
     }
   }

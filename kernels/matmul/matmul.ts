@@ -1,15 +1,14 @@
 /** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
 
 import type { Gpu } from "../device.ts";
-import type { Activation } from "../gated_activation/gated_activation.ts";
 import { defineKernel, type Grid, type Kernel, type TextureUse } from "../kernel.ts";
 import { fitsTexture } from "../mirrors.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
-import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
+import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
 import { HALVES } from "../textures.ts";
 import { unroll } from "../unroll.ts";
-import { deviceForm, wrappedGrid } from "../variant.ts";
+import { wrappedGrid } from "../variant.ts";
 import {
   expectWeight,
   type Weight,
@@ -61,8 +60,6 @@ export interface MatmulOperands {
   lora?: LoraTerm | undefined;
   /** `[N, columns] f32`, added to the product; another buffer than y. */
   residual?: Tensor | undefined;
-  /** The product is multiplied with `activation(values)`, `[N, columns] f32`; only where {@link canGate}, and no residual. */
-  gate?: { values: Tensor; activation: Activation } | undefined;
 }
 
 export interface MatmulOptions {
@@ -78,13 +75,8 @@ const kernels = new Map<string, Kernel>();
 
 const NO_TERMS: ProductTerms = {
   ...{ has_lora: false, addend: 0, continued: false, has_rest: false, reads_halves: false },
-  activation: null,
+  twin: null,
 };
-
-/** Whether a device multiplies a product with a gate as it stores it: a software adapter. */
-export function canGate(gpu: Pick<Gpu, "facts">): boolean {
-  return deviceForm(gpu) === "lanes";
-}
 
 /**
  * The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it, and the terms
@@ -98,9 +90,10 @@ export function matmulKernel(
   const key = JSON.stringify([kind, { ...layout, split: undefined }, layout.form === "lanes" && terms]);
   let kernel = kernels.get(key);
   if (!kernel) {
-    const planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
+    const { twin } = terms, planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
+    const second = twin === null ? [] : planes.map(ofSecond);
     kernel = defineKernel({
-      name: `matmul_${kind.orientation}_${kind.weight}_${kind.compute}_${layout.form}`,
+      name: `matmul_${twin ? "twin" : kind.orientation}_${kind.weight}_${kind.compute}_${layout.form}`,
       wgsl: layout.form === "matrices" ? matricesParts(kind, layout) : matmulParts(kind, layout, terms),
       params: {
         rows: "u32",
@@ -119,8 +112,8 @@ export function matmulKernel(
         chunk_tiles: "u32",
         walked: "u32",
       },
-      inputs: [...planes, "x", "u", "lora", "residual"],
-      outputs: ["y"],
+      inputs: [...planes, ...second, "x", "u", "lora", twin === null ? "residual" : ofSecond("lora")],
+      outputs: ["y", ...twin === "both" ? [ofSecond("y")] : []],
       ...(layout.form === "lanes" &&
         { textures: texturesOf(planes, terms) }),
     }) as Kernel;
@@ -129,24 +122,31 @@ export function matmulKernel(
   return kernel;
 }
 
+/** The operand of a second weight that does what this one does for the first. */
+export function ofSecond(name: string): string {
+  return `${name}_1`;
+}
+
 /** What software adapters read through textures. Each tile of columns reads x and u. */
 function texturesOf(
   planes: readonly string[],
-  { has_lora, addend, continued, reads_halves, activation }: ProductTerms,
+  { has_lora, addend, continued, reads_halves, twin }: ProductTerms,
 ): Record<string, TextureUse> {
   const matrices = Object.fromEntries(planes.map((name) => [name, "kept" as TextureUse]));
   if (reads_halves) matrices.values = "halves";
+  if (has_lora) matrices.lora = "kept";
+  const second = twin === null ? [] : Object.entries(matrices).map(([name, use]) => [ofSecond(name), use]);
   const tiles = ([, columns = 1]: Grid) => columns, reads_y = (addend & Addend.Y) !== 0 || continued;
   return {
-    ...{ ...matrices, x: tiles },
-    ...(has_lora && { lora: "kept", u: tiles }),
-    ...((activation || (addend & Addend.RESIDUAL) !== 0) && { residual: 1 }),
+    ...{ ...matrices, ...Object.fromEntries(second), x: tiles },
+    ...(has_lora && { u: tiles }),
+    ...((addend & Addend.RESIDUAL) !== 0 && { residual: 1 }),
     ...(reads_y && { y: 1 }),
   };
 }
 
 /** Whether a product reads a weight's values from a texture of halves. */
-function readsHalves(
+export function readsHalves(
   { facts }: Pick<Gpu, "facts">,
   layout: MatmulLayout,
   { type, values }: WeightPart,
@@ -157,7 +157,7 @@ function readsHalves(
 }
 
 /** See {@link ProductTerms.has_rest}. */
-function hasRest(layout: MatmulLayout, depth: number): boolean {
+export function hasRest(layout: MatmulLayout, depth: number): boolean {
   return layout.form === "lanes" && layout.owns === "columns" && depth % (4 * layout.lanes) !== 0;
 }
 
@@ -175,7 +175,7 @@ const chunksKernel = defineKernel({
 });
 
 /**
- * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual; or its product with a gate.
+ * Records `y = x · Wᵀ` (`nt`) or `y = x · W` (`nn`), plus the low-rank term, plus the residual.
  * Every output sums along the depth in order, in f32: on a GPU in the chunks of {@link chunkLength}, whose sums are added
  * in order. A small product gives each chunk workgroups of its own and adds their sums in a second dispatch.
  *
@@ -217,7 +217,7 @@ export function matmul(
   operands: MatmulOperands,
   options: MatmulOptions,
 ): void {
-  const { x, weight, y, lora, gate } = operands, residual = gate?.values ?? operands.residual;
+  const { x, weight, y, lora, residual } = operands;
   const [rows, depth] = expectShape(x, "x", 2);
   const [weightRows, weightColumns] = expectWeight(weight, "weight");
   const columns = orientation === "nt" ? weightRows : weightColumns;
@@ -231,8 +231,7 @@ export function matmul(
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
   const kind = { weight: weight.type, orientation, compute: options.compute };
-  const addend = (operands.residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
-  if (gate) expectGate({ layout, orientation, addend });
+  const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
   const is_split = layout.form === "tiles" && layout.split && !is_whole &&
     partialBytes(size, chunks) <= SCRATCH_BYTES;
@@ -252,7 +251,7 @@ export function matmul(
     recorder.dispatch(
       matmulKernel(kind, layout, {
         ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1 },
-        activation: gate?.activation ?? null,
+        twin: null,
         reads_halves: readsHalves(recorder.gpu, layout, part.weight),
         has_rest: hasRest(layout, own.depth),
       }),
@@ -317,14 +316,6 @@ function cutProduct(
   return { parts, chunks, is_whole: length >= size.depth };
 }
 
-/** @throws {ShapeError} Where the gate would be lost. */
-function expectGate(
-  { layout, orientation, addend }: { layout: MatmulLayout; orientation: "nt" | "nn"; addend: number },
-): void {
-  if (layout.form === "lanes" && orientation === "nt" && addend === 0) return;
-  throw new ShapeError("Cannot gate a product: expected nt on a software adapter, with nothing to add");
-}
-
 /** Tiles of a chunk; all of them where the depth is one chunk. */
 function chunkTiles(layout: MatmulLayout, size: ProductSize): number {
   return layout.form === "tiles" ? chunkLength(size) / TILE_DEPTH : 0;
@@ -343,7 +334,8 @@ function laterPart(
   return { continued: 0, addend: own | Addend.Y };
 }
 
-function expectLora(
+/** @returns The rank. @throws {ShapeError} When a term does not belong to y. */
+export function expectLora(
   lora: LoraTerm,
   { orientation, rows, columns }: { orientation: "nt" | "nn"; rows: number; columns: number },
 ): number {
@@ -357,7 +349,8 @@ function expectLora(
   return rank;
 }
 
-function grid(layout: MatmulLayout, rows: number, columns: number): [number, number] {
+/** The workgroups of a dispatch. */
+export function grid(layout: MatmulLayout, rows: number, columns: number): [number, number] {
   return layout.form === "lanes"
     ? [ceilDiv(rows, groupRows(layout)), ceilDiv(columns, groupColumns(layout))]
     : [ceilDiv(rows, layout.block_rows), ceilDiv(columns, layout.block_columns)];

@@ -4,9 +4,11 @@
 // own columns, 8 neighbours along the depth at once, and nobody loads for rows that there are not. Of x and u a lane loads
 // one vector of each row for LANES steps, and broadcasts hand it round.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, `load_pair` and the broadcasts are
-// linked, `gated`, and constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend), and HAS_REST, whether the depth
-// is no multiple of 4 · LANES. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
+// Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. Operands are those of
+// matmul_operands.wgsl. It, matmul_lanes_first.wgsl and `pair_0`, for a second weight matmul_lanes_second.wgsl and `pair_1`,
+// `finish` and the broadcasts are linked, and constants in place of parameters: HAS_LORA (whether rank > 0) and HAS_REST,
+// whether the depth is no multiple of 4 · LANES. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template
+// for unroll.ts.
 
 @compute @workgroup_size({LANES})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
@@ -16,7 +18,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #for i ROWS
   let row{i} = min(first_row + {i}u, last_row);
   let place{i} = x_place(row{i});
-  var sum{i} = vec4<f32>();
+  #for n WEIGHTS
+  var sum{n}_{i} = vec4<f32>();
+  #end
   #end
   let steps = params.depth / 4u;
   #for q 4
@@ -25,6 +29,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 
   // A pair of vectors begins at an even one.
   let in_pairs = select(0u, steps / {LANES}u * {LANES}u, steps % 2u == 0u);
+  #for n WEIGHTS
   for (var s = 0u; s < in_pairs; s += {LANES}u) {
     #for i ROWS
     let x{i} = operand(x[place{i} + s + lane]);
@@ -32,13 +37,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #for l LANES2
     {
       #for q 4
-      let pair{q} = load_pair((column{q} * steps + s) / 2u + {l}u);
+      let pair{q} = pair_{n}((column{q} * steps + s) / 2u + {l}u);
       let first{q} = weight_operand(pair{q}.first);
       let second{q} = weight_operand(pair{q}.second);
       #end
       #for i ROWS
       {
-        var sum = sum{i};
+        var sum = sum{n}_{i};
         let a = broadcast_vec4f_{2*l}(x{i});
         let b = broadcast_vec4f_{2*l+1}(x{i});
         #for q 4
@@ -49,7 +54,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         sum[{q}] = fma(b[{k}], second{q}[{k}], sum[{q}]);
         #end
         #end
-        sum{i} = sum;
+        sum{n}_{i} = sum;
       }
       #end
     }
@@ -60,13 +65,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   if HAS_REST {
     for (var s = in_pairs; s < steps; s++) {
       #for q 4
-      let w{q} = weight_operand(load_weight(column{q} * steps + s));
+      let w{q} = w_0_{n}(column{q} * steps + s);
       #end
       #for i ROWS
       let x{i} = load_x(row{i}, s);
       #for q 4
       #for k 4
-      sum{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{i}[{q}]);
+      sum{n}_{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{n}_{i}[{q}]);
       #end
       #end
       #end
@@ -76,25 +81,32 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let lora_steps = params.rank / 4u;
     for (var first = 0u; first < lora_steps; first += {LANES}u) {
       #for i ROWS
-      let u{i} = load_u(row{i}, min(first + lane, lora_steps - 1u));
+      let u{i} = operand(params.lora_scale * u[place_1_{n}(row{i}) + min(first + lane, lora_steps - 1u)]);
       #end
       for (var l = 0u; l < min({LANES}u, lora_steps - first); l++) {
         #for q 4
-        let b{q} = operand(load_lora(column{q} * lora_steps + first + l));
+        let b{q} = w_1_{n}(column{q} * lora_steps + first + l);
         #end
         #for i ROWS
         let u{i}_l = shuffle_vec4f(u{i}, l);
         #for q 4
         #for k 4
-        sum{i}[{q}] = fma(u{i}_l[{k}], b{q}[{k}], sum{i}[{q}]);
+        sum{n}_{i}[{q}] = fma(u{i}_l[{k}], b{q}[{k}], sum{n}_{i}[{q}]);
         #end
         #end
         #end
       }
     }
   }
+  #end
 
   #for i ROWS
-  store(first_row + {i}u, column4, gated(row{i}, column4, sum{i}), Output(0u, ADDEND));
+  {
+    var sums: array<vec4<f32>, {WEIGHTS}>;
+    #for n WEIGHTS
+    sums[{n}] = sum{n}_{i};
+    #end
+    finish(first_row + {i}u, column4, sums);
+  }
   #end
 }

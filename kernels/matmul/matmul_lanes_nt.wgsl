@@ -1,19 +1,17 @@
 // y = x · Wᵀ for software adapters: a lane owns ROWS rows, the lanes of a subgroup share the weights. No barrier.
 //
-// A load costs a software adapter much more than a multiply-add or a broadcast. So every lane loads other elements of the weight, once, and broadcasts hand them
-// round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4 neighbours along the
-// depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register tile.
+// A load costs a software adapter much more than a multiply-add or a broadcast. So every lane loads other elements of the
+// weight, once, and broadcasts hand them round: for 4 steps of the depth a lane loads ROWS vectors of x and VECTORS of W, 4
+// neighbours along the depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register
+// tile.
 //
-// Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It, `gated` and the broadcasts are linked,
-// and constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend) and CONTINUED (continued).
+// Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. Operands are those of
+// matmul_operands.wgsl. It, matmul_lanes_first.wgsl, for a second weight matmul_lanes_second.wgsl, `finish` and the broadcasts
+// are linked, and a constant in place of a parameter: HAS_LORA (whether rank > 0).
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
 
-fn place_0(row: u32) -> u32 { return x_place(row); }
 fn x_0(i: u32, scale: f32) -> vec4<f32> { return operand(x[i]); }
-fn w_0(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
-fn place_1(row: u32) -> u32 { return u_place(row); }
 fn x_1(i: u32, scale: f32) -> vec4<f32> { return operand(scale * u[i]); }
-fn w_1(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) index: u32) {
@@ -28,9 +26,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #for q VECTORS
   let column{q} = min(first_column + {q*LANES}u + lane, last_column);
   #end
+  #for n WEIGHTS
   #for i ROWS
   #for j COLUMNS
-  var sum{i}_{j} = 0.0;
+  var sum{n}_{i}_{j} = 0.0;
+  #end
   #end
   #end
 
@@ -38,10 +38,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let steps_0 = params.depth / 4u;
   let steps_1 = params.rank / 4u;
   let scale = params.lora_scale;
+  #for n WEIGHTS
   #for p 2
   if {p}u == 0u || HAS_LORA {
   #for i ROWS
-  let place{i} = place_{p}(row{i});
+  let place{i} = place_{p}_{n}(row{i});
   #end
   #for q VECTORS
   let first{q} = column{q} * steps_{p};
@@ -51,26 +52,29 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let x{i} = x_{p}(place{i} + s, scale);
     #end
     #for q VECTORS
-    let w{q} = w_{p}(first{q} + s);
+    let w{q} = w_{p}_{n}(first{q} + s);
     #end
     #for j COLUMNS
     let c{j} = broadcast_vec4f_{j%LANES}(w{j/LANES});
     #for i ROWS
     #for a 4
-    sum{i}_{j} = fma(x{i}[{a}], c{j}[{a}], sum{i}_{j});
+    sum{n}_{i}_{j} = fma(x{i}[{a}], c{j}[{a}], sum{n}_{i}_{j});
     #end
     #end
     #end
   }
   }
   #end
+  #end
 
   #for i ROWS
   #for j COLUMNS4
   {
-    let column4 = first_column / 4u + {j}u;
-    let sum = vec4<f32>(sum{i}_{4*j}, sum{i}_{4*j+1}, sum{i}_{4*j+2}, sum{i}_{4*j+3});
-    store(first_row + {i*LANES}u, column4, gated(row{i}, column4, sum), Output(0u, ADDEND));
+    var sums: array<vec4<f32>, {WEIGHTS}>;
+    #for n WEIGHTS
+    sums[{n}] = vec4<f32>(sum{n}_{i}_{4*j}, sum{n}_{i}_{4*j+1}, sum{n}_{i}_{4*j+2}, sum{n}_{i}_{4*j+3});
+    #end
+    finish(first_row + {i*LANES}u, first_column / 4u + {j}u, sums);
   }
   #end
   #end

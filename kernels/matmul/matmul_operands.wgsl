@@ -1,4 +1,4 @@
-// What all forms of the matmul share: operands, and how they are read and the product is stored.
+// What all forms of the matmul share: operands, and how they are read.
 //
 //   y' = x' · W' + lora_scale · u' · lora' (+ residual') (+ y')    W' is Wᵀ in nt and W in nn, lora' likewise
 //
@@ -9,7 +9,6 @@
 //   x         [N, x_stride] f32   in, x' is its columns from x_column on
 //   u         [N, u_stride] f32   in, u' is its columns from u_column on
 //   lora      [columns, R] in nt, [R, columns] in nn   f32   in
-//   residual  [N, y_stride] f32   in, read as y is
 //   y         [N, y_stride] f32   out, overwritten, or added to; y' is its columns from y_column on
 //
 // `load_weight` and its planes, `first`, the binding after them, `operand` and `weight_operand` are linked.
@@ -26,7 +25,6 @@ struct Params {
 @group(0) @binding(first) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(first + 1u) var<storage, read> u: array<vec4<f32>>;
 @group(0) @binding(first + 2u) var<storage, read> lora: array<vec4<f32>>;
-@group(0) @binding(first + 3u) var<storage, read> residual: array<vec4<f32>>;
 @group(0) @binding(first + 4u) var<storage, read_write> y: array<vec4<f32>>;
 
 // The first vector of a row. A software adapter loads parameters slowly, so its kernels call these before their loops.
@@ -44,18 +42,3 @@ fn output_index(row: u32, column4: u32) -> u32 {
 
 // The sum that an earlier part of the weight left. What lies outside of y' is never stored.
 fn load_sum(row: u32, column4: u32) -> vec4<f32> { return y[output_index(row, column4)]; }
-
-const ADDEND_RESIDUAL = 1u;
-const ADDEND_Y = 2u;
-
-// What is added to a sum, and the vector of y from which its place counts.
-struct Output { first: u32, addend: u32 }
-
-fn store(row: u32, column4: u32, sum: vec4<f32>, out: Output) {
-  if row >= params.rows || column4 >= params.columns / 4u { return; }
-  let at = output_index(row, column4) + out.first;
-  var value = sum;
-  if (out.addend & ADDEND_Y) != 0u { value = y[at] + value; }
-  if (out.addend & ADDEND_RESIDUAL) != 0u { value = residual[output_index(row, column4)] + value; }
-  y[at] = value;
-}

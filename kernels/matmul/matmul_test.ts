@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Gpu } from "../device.ts";
 import { kernelText } from "../kernel.ts";
-import { gatedActivation } from "../gated_activation/gated_activation.ts";
 import { Recorder } from "../recorder.ts";
 import { ShapeError } from "../shape.ts";
 import { Allocator } from "../tensor.ts";
@@ -203,49 +202,6 @@ gpuTest("matmul adds to what y holds when asked", async (gpu) => {
     },
   );
   assert.equal(out.y[0], 10.5);
-});
-
-gpuTest("a product with a gate has the bits of the product and then the gated activation", async (gpu) => {
-  const N = 5,
-    C = 36,
-    D = 64,
-    gated = [...gpu.facts.software ? everyLayout(gpu, { reads_pairs: true }) : [], SINGLE_LANE];
-  for (const activation of ["silu", "gelu_tanh"] as const) {
-    for (const layout of gated) {
-      const out = await run(gpu, {
-        x: [randomNormal(1, N * D), [N, D]],
-        w: [randomNormal(2, C * D), [C, D]],
-        gate: [randomNormal(3, N * C), [N, C]],
-        up: filled(NaN, N, C),
-        h: filled(NaN, N, C),
-        y: filled(NaN, N, C),
-      }, (recorder, { x, w, gate, up, h, y }) => {
-        const weight: Weight = { type: "f32", values: w, shape: [C, D] },
-          options = { compute: "f32", layout } as const;
-        matmul(recorder, "nt", { x, weight, y: up }, options);
-        gatedActivation(recorder, { gate, up, h }, activation);
-        matmul(recorder, "nt", { x, weight, y, gate: { values: gate, activation } }, options);
-      });
-      expectClose(out.y, out.h, EXACT, `${activation} ${JSON.stringify(layout)}`);
-    }
-  }
-});
-
-gpuTest("a gate is refused where it would be lost", (gpu) => {
-  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
-  const tensor = (...shape: number[]) => allocator.create("test", shape);
-  const weight: Weight = { type: "f32", values: tensor(8, 4), shape: [8, 4] };
-  const gate = { values: tensor(2, 8), activation: "silu" } as const;
-  const operands = { x: tensor(2, 4), weight, y: tensor(2, 8), gate };
-  const gates = (more: object, options: object) =>
-    matmul(recorder, "nt", { ...operands, ...more }, { compute: "f32", layout: SINGLE_LANE, ...options });
-  assert.throws(() => gates({ residual: tensor(2, 8) }, {}), ShapeError);
-  assert.throws(() => gates({}, { accumulate: true }), ShapeError);
-  assert.throws(() => gates({}, { layout: SMALL }), ShapeError);
-  assert.throws(() => gates({ gate: { ...gate, values: tensor(2, 4) } }, {}), /Cannot use residual/);
-  gates({}, {});
-  allocator.destroy();
-  recorder.destroy();
 });
 
 gpuTest("matmul names the operand whose shape is wrong", (gpu) => {

@@ -7,12 +7,18 @@ import { unroll, type UnrollConstants } from "../unroll.ts";
 import { constantsPart, itemPart, lanesPart, lanesThreads } from "../variant.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { type ReaderOptions, weightReader, type WeightType } from "../weights/weight_type.ts";
+import finishBothWgsl from "./matmul_lanes_finish_both.wgsl" with { type: "text" };
+import finishGatedWgsl from "./matmul_lanes_finish_gated.wgsl" with { type: "text" };
+import finishOneWgsl from "./matmul_lanes_finish_one.wgsl" with { type: "text" };
+import firstWgsl from "./matmul_lanes_first.wgsl" with { type: "text" };
 import lanesFewWgsl from "./matmul_lanes_few.wgsl" with { type: "text" };
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
 import operandsWgsl from "./matmul_operands.wgsl" with { type: "text" };
+import secondWgsl from "./matmul_lanes_second.wgsl" with { type: "text" };
 import segmentsWgsl from "./matmul_segments.wgsl" with { type: "text" };
 import stageWgsl from "./matmul_stage.wgsl" with { type: "text" };
+import storeWgsl from "./matmul_store.wgsl" with { type: "text" };
 import stepsWgsl from "./matmul_steps.wgsl" with { type: "text" };
 import tilesWgsl from "./matmul_tiles.wgsl" with { type: "text" };
 import tilesNnWgsl from "./matmul_tiles_nn.wgsl" with { type: "text" };
@@ -84,8 +90,11 @@ export interface ProductTerms {
   has_rest: boolean;
   /** Whether the weight's values are read from a texture of halves. */
   reads_halves: boolean;
-  /** The function of the gate that the product is multiplied with; null: there is none. */
-  activation: Activation | null;
+  /**
+   * Of a product with two weights: `both` where each has its own y, or the function that the first one's sums go through
+   * before they are multiplied with the second one's. Null: there is one weight.
+   */
+  twin: "both" | Activation | null;
 }
 
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
@@ -94,26 +103,33 @@ export function matmulParts(
   layout: LanesLayout | TilesLayout,
   terms: ProductTerms,
 ): WgslPart[] {
-  const reads_pairs = layout.form === "lanes" && layout.owns === "columns", { reads_halves } = terms;
+  if (layout.form === "tiles") return [...sharedParts(kind), ...tilesParts(kind, layout)];
+  const reads_pairs = layout.owns === "columns", { reads_halves, twin } = terms;
+  const options = { reads_pairs, reads_halves }, has_second = twin !== null;
   return [
-    ...sharedParts(kind, { reads_pairs, reads_halves }),
-    ...layout.form === "lanes" ? lanesParts(kind, layout, terms) : tilesParts(kind, layout),
+    ...sharedParts(kind, { ...options, has_second }),
+    ...has_second ? secondParts(kind, options) : [],
+    ...lanesParts(kind, layout, terms),
   ];
 }
 
 /**
  * The parts before those of a form.
  *
- * @param options What the form needs of the weight's reader.
+ * @param options What the form needs of the weight's reader, and whether there is a second weight.
  */
-export function sharedParts(kind: MatmulKind, options: ReaderOptions = {}): WgslPart[] {
-  const { planes } = WEIGHT_TYPES[kind.weight];
+export function sharedParts(
+  kind: MatmulKind,
+  { has_second = false, ...options }: ReaderOptions & { has_second?: boolean } = {},
+): WgslPart[] {
+  const planes = WEIGHT_TYPES[kind.weight].planes.length;
   return [
     ...weightReader(WEIGHT_TYPES[kind.weight], options),
-    constantsPart({ first: 1 + planes.length }),
+    constantsPart({ first: 1 + planes * (has_second ? 2 : 1) }),
     operandPart(kind.compute),
     weightOperandPart(kind),
     { file: "matmul_operands.wgsl", text: operandsWgsl },
+    ...has_second ? [] : [{ file: "matmul_store.wgsl", text: storeWgsl }],
   ];
 }
 
@@ -131,41 +147,61 @@ function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
   return { file: "weight_operand.wgsl", text };
 }
 
-/** Defines `gated`: what a sum is multiplied with before it is stored. A gate is where a residual would be. */
-function gatePart(activation: Activation | null): WgslPart[] {
-  const head = "fn gated(row: u32, column4: u32, sum: vec4<f32>) -> vec4<f32>";
-  if (!activation) return [{ file: "no_gate.wgsl", text: `${head} { return sum; }\n` }];
-  const text = `${head} { return activate(residual[output_index(row, column4)]) * sum; }\n`;
-  return [itemPart(4), activationPart(activation), { file: "gate.wgsl", text }];
+/** The parts that read a second weight. */
+function secondParts(kind: MatmulKind, options: ReaderOptions): WgslPart[] {
+  const type = WEIGHT_TYPES[kind.weight], place = { index: 1, binding: 1 + type.planes.length };
+  return [
+    ...weightReader(type, options).map((reader) => indexedWeightPart(kind, reader, place)),
+    { file: "matmul_lanes_second.wgsl", text: secondWgsl },
+  ];
 }
 
-function lanesParts(
-  { orientation }: MatmulKind,
-  layout: LanesLayout,
-  { has_lora, addend, continued, has_rest, activation }: ProductTerms,
-): WgslPart[] {
-  const shared = [
-    ...gatePart(activation),
-    lanesPart(layout.lanes),
-    constantsPart({ HAS_LORA: has_lora, ADDEND: addend, CONTINUED: continued, HAS_REST: has_rest }),
-  ];
-  const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
-  if (layout.owns === "columns") {
-    assert(orientation === "nt" && VECTORS === 4 && lanes > 1, "lanes of 4 columns share rows of x");
-    const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS });
-    return [...shared, { file: "matmul_lanes_few.wgsl", text }];
+/** The parts that define `finish`, which stores the sums of all weights. */
+function finishParts({ twin, addend }: ProductTerms): WgslPart[] {
+  if (twin === null) {
+    return [constantsPart({ ADDEND: addend }), { file: "matmul_lanes_finish_one.wgsl", text: finishOneWgsl }];
   }
-  assert(orientation === "nt" || VECTORS === 4, "nn loads 4 rows of W per step");
-  const sizes = {
-    LANES: lanes,
-    ROWS,
-    VECTORS,
-    COLUMNS,
-    COLUMNS4: COLUMNS / 4,
-    THREADS: lanesThreads(lanes),
-  };
-  const text = unroll(orientation === "nt" ? lanesNtWgsl : lanesNnWgsl, sizes);
-  return [...shared, { file: `matmul_lanes_${orientation}.wgsl`, text }];
+  if (twin === "both") return [{ file: "matmul_lanes_finish_both.wgsl", text: finishBothWgsl }];
+  const text = finishGatedWgsl;
+  return [itemPart(4), activationPart(twin), { file: "matmul_lanes_finish_gated.wgsl", text }];
+}
+
+/** Defines `pair_0` and, for two weights, `pair_1`: eight numbers of a weight. */
+function pairsPart(weights: number): WgslPart {
+  const names = ["", "_1"].slice(0, weights);
+  const lines = names.map((name, n) =>
+    `fn pair_${n}(i: u32) -> Pair${name} { return load_pair${name}(i); }\n`
+  );
+  return { file: "pairs", text: lines.join("") };
+}
+
+function lanesParts({ orientation }: MatmulKind, layout: LanesLayout, terms: ProductTerms): WgslPart[] {
+  const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
+  const { has_lora: HAS_LORA, addend: ADDEND, continued: CONTINUED, has_rest: HAS_REST } = terms;
+  const sizes = { LANES: lanes, ROWS, VECTORS, COLUMNS, THREADS: lanesThreads(lanes) };
+  if (orientation === "nn") {
+    assert(VECTORS === 4 && layout.owns === "rows", "nn loads 4 rows of W per step");
+    const text = unroll(lanesNnWgsl, sizes);
+    return [
+      lanesPart(lanes),
+      constantsPart({ HAS_LORA, ADDEND, CONTINUED }),
+      { file: "matmul_lanes_nn.wgsl", text },
+    ];
+  }
+  const WEIGHTS = terms.twin === null ? 1 : 2;
+  const shared = [
+    { file: "matmul_lanes_first.wgsl", text: firstWgsl },
+    ...finishParts(terms),
+    lanesPart(lanes),
+    constantsPart({ HAS_LORA, HAS_REST }),
+  ];
+  if (layout.owns === "rows") {
+    const text = unroll(lanesNtWgsl, { ...sizes, COLUMNS4: COLUMNS / 4, WEIGHTS });
+    return [...shared, { file: "matmul_lanes_nt.wgsl", text }];
+  }
+  assert(VECTORS === 4 && lanes > 1, "lanes of 4 columns share rows of x");
+  const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS, WEIGHTS });
+  return [...shared, pairsPart(WEIGHTS), { file: "matmul_lanes_few.wgsl", text }];
 }
 
 /** The most rows or columns, in fours, that neighbouring threads stage at once: as many as there are banks of vectors. */
@@ -211,9 +247,10 @@ export function segmentsParts(
 ): WgslPart[] {
   const sizes = { ...tilesSizes(layout), SEGMENTS: types.length };
   let first = 1;
-  const weights = types.flatMap((type, i) => {
-    const part = segmentWeightPart({ weight: type, orientation: "nt", compute }, i, first);
-    first += WEIGHT_TYPES[type].planes.length;
+  const weights = types.flatMap((type, index) => {
+    const kind = { weight: type, orientation: "nt", compute } as const, { wgsl, planes } = WEIGHT_TYPES[type];
+    const part = indexedWeightPart(kind, wgsl, { index, binding: first });
+    first += planes.length;
     return part;
   });
   return [
@@ -224,13 +261,19 @@ export function segmentsParts(
   ];
 }
 
-/** The reader of a segment's weight: what its type's text declares gets the segment's number and bindings. */
-function segmentWeightPart(kind: MatmulKind, index: number, first: number): WgslPart {
-  const { wgsl: { file, text } } = WEIGHT_TYPES[kind.weight];
+/**
+ * The reader of one weight of several: what its type's text declares gets the weight's index, and the bindings from this one
+ * on. It also defines `weight_0`, with the index, which reads what is multiplied.
+ */
+function indexedWeightPart(
+  kind: MatmulKind,
+  { file, text }: WgslPart,
+  { index, binding }: { index: number; binding: number },
+): WgslPart {
   const declared = [...text.matchAll(/^(?:@.*)?\b(?:fn|const|var(?:<[^>]*>)?|alias|struct) (\w+)/gm)];
   const names = new RegExp(`\\b(?:${declared.map(([, name]) => name).join("|")})\\b`, "g");
   const own = text.replace(names, (name) => `${name}_${index}`)
-    .replace(/@binding\((\d+)\)/g, (_, binding: string) => `@binding(${Number(binding) + first - 1})`);
+    .replace(/@binding\((\d+)\)/g, (_, own: string) => `@binding(${Number(own) + binding - 1})`);
   const load = weightOperandPart(kind).text.replace("weight_operand", `weight_operand_${index}`);
   const read =
     `fn weight_${index}(i: u32) -> vec4<f32> { return weight_operand_${index}(load_weight_${index}(i)); }`;

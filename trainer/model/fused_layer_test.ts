@@ -40,6 +40,8 @@ interface Case {
   compute: "f32" | "f16";
   /** Kernels of a layer after the first. */
   kernels: string[];
+  /** On software adapters, which projections of a layer share a dispatch. */
+  twins: ("k, v" | "gate, up")[];
 }
 
 const ATTENTION = "attention_paged";
@@ -54,6 +56,7 @@ const CASES: readonly Case[] = [
     layer: {},
     lora: { rank: 16, targets: TARGETS },
     ...{ kv: "f32", compute: "f32", kernels: FUSED },
+    twins: ["k, v", "gate, up"],
   },
   {
     name: "biases, types of a K mixture, an adapter of some projections, half precision",
@@ -68,6 +71,7 @@ const CASES: readonly Case[] = [
     },
     lora: { rank: 6, targets: ["v_proj", "up_proj", "down_proj"] },
     ...{ kv: "f16", compute: "f16", kernels: FUSED },
+    twins: [],
   },
   {
     name: "adjacent pairs, no adapter",
@@ -75,18 +79,21 @@ const CASES: readonly Case[] = [
     types: { q_proj: "f32", up_proj: "bf16" },
     lora: null,
     ...{ kv: "f16", compute: "f32", kernels: FUSED },
+    twins: ["k, v"],
   },
   {
     name: "no position embedding, norms and biases, another activation, a high rank",
     layer: { rotation: null, biases: ["k_proj", "down_proj"], activation: "gelu_tanh" },
     lora: { rank: 68, targets: ["q_proj", "k_proj", "gate_proj", "o_proj"] },
     ...{ kv: "f32", compute: "f16", kernels: FUSED },
+    twins: [],
   },
   {
     name: "norms of outputs, and biases of the gate and what it multiplies, are operations of their own",
     layer: { norms_after: true, biases: ["gate_proj", "up_proj"] },
     lora: { rank: 4, targets: ["q_proj", "o_proj"] },
     ...{ kv: "f32", compute: "f32" },
+    twins: ["k, v"],
     kernels: [
       ...["rms_norm_forward_tiles", "matmul_segments", "fused_heads", ATTENTION],
       ...["matmul_nt", "matmul_chunks", "matmul_nt", "matmul_chunks", "rms_norm_forward_tiles"],
@@ -228,7 +235,9 @@ const kinds = (names: readonly string[]) =>
   names.map((name) => name.replace(/^(matmul_(?:segments|n[nt])|attention_paged).*/, "$1"))
     .filter((name, i, all) => name !== ATTENTION || all[i - 1] !== ATTENTION);
 
-/** What a form fuses of each case: all of a layer on GPUs, what follows the projections on software adapters. */
+/**
+ * What a form fuses of each case: all of a layer on GPUs; on software adapters what follows the projections, and pairs of them.
+ */
 for (const given of CASES) {
   for (const form of ["lanes", "tiles"] as const) {
     gpuTest(
@@ -256,11 +265,13 @@ for (const given of CASES) {
           if (form === "tiles") {
             return deepEqual(kinds(fused.names).slice(-given.kernels.length), given.kernels);
           }
-          const gates = given.layer.biases?.includes("up_proj") ? [] : ["gated_activation_forward"];
+          const gates = given.twins.includes("gate, up") ? ["gated_activation_forward"] : [];
           const own = ["rope", "rope_adjacent", "kv_write", ...gates].filter((name) =>
             fused.names.includes(name)
           );
           deepEqual(own, [], "has no dispatch of its own");
+          const twins = fused.names.filter((name) => name.startsWith("matmul_twin"));
+          deepEqual(twins.length, 2 * given.twins.length);
           // In each of two layers: one for each of q, k and v where there are many rows; one for the last row.
           const heads = ({ names }: typeof fused) =>
             names.filter((name) => name.startsWith("fused_heads_lanes")).length;

@@ -5,7 +5,8 @@ import type { AttentionRules } from "../../kernels/attention/visibility.ts";
 import { addBias } from "../../kernels/bias/bias.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { gatedActivation } from "../../kernels/gated_activation/gated_activation.ts";
-import { canGate, matmul, type MatmulOperands } from "../../kernels/matmul/matmul.ts";
+import { type LoraTerm, matmul, type MatmulOperands } from "../../kernels/matmul/matmul.ts";
+import { fitsTwin, matmulTwin, type TwinOperands } from "../../kernels/matmul/matmul_twin.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
@@ -149,8 +150,10 @@ function projectHeads(
   applyLoraA(pass, layer, 0, x);
   if (finishesHeads(pass, layer, tensors)) {
     linear(pass, layer, "q_proj", { x, y: a.q, has_bias: false });
-    linear(pass, layer, "k_proj", { x, y: a.k, has_bias: false });
-    linear(pass, layer, "v_proj", { x, y: a.v, has_bias: false });
+    if (!twinLinear(pass, layer, ["k_proj", "v_proj"], { x, out: [a.k, a.v] })) {
+      linear(pass, layer, "k_proj", { x, y: a.k, has_bias: false });
+      linear(pass, layer, "v_proj", { x, y: a.v, has_bias: false });
+    }
     const by_head = (tensor: Tensor) => firstRows(tensor, rows, kv_heads, head_width);
     finishHeads(pass, layer, { ...tensors, k: by_head(a.k), v: by_head(a.v) });
     return true;
@@ -200,10 +203,10 @@ function feedForwardInner(pass: ForwardPass, layer: number, is_normed: boolean):
   if (!is_normed) rmsNorm(recorder, norm, shape.norm_eps);
   if (fusedFeedForward(pass, layer, { x: a.ffn_in, h: a.h, activation })) return;
   applyLoraA(pass, layer, 2, a.ffn_in);
+  const has_biases = w.biases.gate_proj || w.biases.up_proj,
+    gated = { x: a.ffn_in, out: { h: a.h, activation } };
+  if (!has_biases && twinLinear(pass, layer, ["gate_proj", "up_proj"], gated)) return;
   linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
-  if (pass.activations.options.kept === "nothing" && canGate(recorder.gpu) && !w.biases.up_proj) {
-    return linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.h, gate: { values: a.gate, activation } });
-  }
   linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
   gatedActivation(recorder, { gate: a.gate, up: a.up, h: a.h }, activation);
 }
@@ -279,7 +282,7 @@ export function groupOf(target: LoraTarget): number {
 }
 
 /**
- * Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias), or its product with a gate without the two.
+ * Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias).
  *
  * @param has_bias Absent: true where there is one.
  */
@@ -287,21 +290,46 @@ function linear(
   pass: ForwardPass,
   layer: number,
   target: LoraTarget,
-  { x, y, residual, gate, has_bias = true }:
-    & Pick<MatmulOperands, "x" | "y" | "residual" | "gate">
-    & { has_bias?: boolean },
+  { x, y, residual, has_bias = true }: Pick<MatmulOperands, "x" | "y" | "residual"> & { has_bias?: boolean },
 ): void {
-  const { model, adapter } = pass;
-  const pair = adapter?.layout.pairs[layer]?.[target];
-  const lora = pair && {
-    u: loraAOutput(pass, layer, groupOf(target))!,
-    column: pair.column,
-    matrix: adapter!.params.view(pair.b),
-    scale: adapter!.scale,
-  };
-  const { linears, biases } = model.weights.layers[layer]!, weight = linears[target], bias = biases[target];
-  matmul(model.recorder, "nt", { x, weight, y, lora, residual, gate }, { compute: model.compute });
-  if (bias && has_bias) addBias(model.recorder, { y, bias });
+  const { recorder, compute } = pass.model;
+  const { linears, biases } = pass.model.weights.layers[layer]!,
+    weight = linears[target],
+    bias = biases[target];
+  const lora = loraTerm(pass, layer, target) ?? undefined;
+  matmul(recorder, "nt", { x, weight, y, lora, residual }, { compute });
+  if (bias && has_bias) addBias(recorder, { y, bias });
+}
+
+/**
+ * Records the same for two projections of one input in one dispatch, without biases; or their gated product. False, and
+ * nothing, where it does not fit. A pass whose activations are kept for a backward pass takes it for none.
+ */
+function twinLinear(
+  pass: ForwardPass,
+  layer: number,
+  [first, second]: readonly [LoraTarget, LoraTarget],
+  operands: Pick<TwinOperands, "x" | "out">,
+): boolean {
+  const { recorder, compute, weights } = pass.model, { linears } = weights.layers[layer]!;
+  const pair = [linears[first], linears[second]] as const;
+  const [a, b] = [loraTerm(pass, layer, first), loraTerm(pass, layer, second)];
+  const twin = { weights: pair, terms: [a, b], outputs: "h" in operands.out ? 1 : 2 } as const;
+  if (pass.activations.options.kept !== "nothing" || !fitsTwin(recorder.gpu, twin)) return false;
+  matmulTwin(recorder, { ...operands, weights: pair, terms: a && b ? [a, b] : undefined }, { compute });
+  return true;
+}
+
+/** The low-rank term of a projection; null for one that is no target. */
+function loraTerm(
+  pass: Pick<ForwardPass, "adapter" | "activations" | "rows">,
+  layer: number,
+  target: LoraTarget,
+): LoraTerm | null {
+  const { adapter } = pass, pair = adapter?.layout.pairs[layer]?.[target];
+  if (!adapter || !pair) return null;
+  const u = loraAOutput(pass, layer, groupOf(target))!;
+  return { u, column: pair.column, matrix: adapter.params.view(pair.b), scale: adapter.scale };
 }
 
 /** Views of a layer's activations with the rows of the pass; `lora_a` is returned as it is. */

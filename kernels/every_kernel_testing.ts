@@ -221,7 +221,8 @@ function listMatmul(list: KernelLister): void {
     const tensors = { x: f32(20, 512), weight: long, y: f32(20, 64) };
     matmul(list.for("any product"), "nt", tensors, { compute: "f32", layout: split });
   } else {
-    const x = f32(20, 256), y = f32(20, 64), column = { u: f32(20, 32), matrix: f32(64, 8), scale: 1 };
+    const x = f32(20, 256), y = f32(20, 64);
+    const column = { u: f32(32, 256), u_is_a: true, matrix: f32(64, 8), scale: 1 };
     const terms = [{ ...column, column: 0 }, { ...column, column: 8 }] as const;
     for (const type of ["f16", "q4_k"] as const) {
       const weight = weightOf(type, 64, 256), twin = { x, weights: [weight, weight] as const, terms };

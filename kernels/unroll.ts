@@ -11,7 +11,7 @@ export type UnrollConstants = Readonly<Record<string, number>>;
  * to right except for +, which comes last. Other text in braces stays. A line `#insert name` stands for the lines of a
  * part: statements that several kernels share, where a function could not use their named registers.
  *
- * @param template Lines of WGSL and directives; loops nest, and a count is a constant's name or a number.
+ * @param template Lines of WGSL and directives; loops nest, and a count is a constant's name or a number, also 0.
  * @param parts Templates by the names of `#insert`; they have no `#insert` themselves.
  *
  * @example
@@ -55,12 +55,13 @@ function unrollLines(lines: readonly string[], start: number, names: UnrollConst
     const loop = /^#for (\w+) (\w+)$/.exec(line);
     assert(loop, `"#for name count" or "#end" in line ${at + 1}, not ${line}`);
     const count = names[loop[2]!] ?? Number(loop[2]);
-    assert(Number.isInteger(count) && count > 0, `a count above 0 in line ${at + 1}, not ${loop[2]}`);
+    assert(Number.isInteger(count) && count >= 0, `a count in line ${at + 1}, not ${loop[2]}`);
     let end = at;
-    for (let i = 0; i < count; i++) {
+    // With a count of 0 the lines are expanded for their end alone.
+    for (let i = 0; i < Math.max(count, 1); i++) {
       const [body, last] = unrollLines(lines, at + 1, { ...names, [loop[1]!]: i });
       assert(last < lines.length, `an #end for the #for of line ${at + 1}`);
-      for (const text of body) out.push(text);
+      if (count > 0) { for (const text of body) out.push(text); }
       end = last;
     }
     at = end;

@@ -25,8 +25,13 @@ Deno.test("names and integers in braces are evaluated", () => {
 Deno.test("a template with an invalid directive is refused with its line", () => {
   assert.throws(() => unroll("#for d D4\nx", { D4: 1 }), /an #end for the #for of line 1/);
   assert.throws(() => unroll("x\n#end", {}), /a #for before the #end of line 2/);
-  assert.throws(() => unroll("#for d D5\n#end", { D4: 1 }), /a count above 0 in line 1, not D5/);
+  assert.throws(() => unroll("#for d D5\n#end", { D4: 1 }), /a count in line 1, not D5/);
   assert.throws(() => unroll("#for d\n#end", {}), /line 1, not #for d/);
+});
+
+Deno.test("a count of 0 leaves nothing, of what is inside either", () => {
+  const text = unroll("a\n#for d D\nx{d}\n#for e 2\ny{e}\n#end\n#end\nb", { D: 0 });
+  assert.equal(text, "a\nb");
 });
 
 Deno.test("a part is inserted, and its names are those of the place", () => {

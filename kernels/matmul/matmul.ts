@@ -8,7 +8,7 @@ import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
 import { HALVES } from "../textures.ts";
 import { unroll } from "../unroll.ts";
-import { wrappedGrid } from "../variant.ts";
+import { deviceForm, wrappedGrid } from "../variant.ts";
 import {
   expectWeight,
   type Weight,
@@ -44,6 +44,11 @@ import {
  */
 export interface LoraTerm {
   u: Tensor;
+  /**
+   * u is A itself, `[·, depth] f32`, `column` is its first row, and the kernel multiplies x with its R rows: only in `nt`, and
+   * where {@link takesA}.
+   */
+  u_is_a?: boolean;
   column: number;
   matrix: Tensor;
   scale: number;
@@ -71,10 +76,13 @@ export interface MatmulOptions {
   layout?: MatmulLayout;
 }
 
+/** The most rows and the most rows of A for which a product multiplies with A by itself. */
+const A_ROWS = 32, A_RANK = 16;
+
 const kernels = new Map<string, Kernel>();
 
 const NO_TERMS: ProductTerms = {
-  ...{ has_lora: false, addend: 0, continued: false, has_rest: false, reads_halves: false },
+  ...{ has_lora: false, a_rank: 0, addend: 0, continued: false, has_rest: false, reads_halves: false },
   twin: null,
 };
 
@@ -130,7 +138,7 @@ export function ofSecond(name: string): string {
 /** What software adapters read through textures. Each tile of columns reads x and u. */
 function texturesOf(
   planes: readonly string[],
-  { has_lora, addend, continued, reads_halves, twin }: ProductTerms,
+  { has_lora, a_rank, addend, continued, reads_halves, twin }: ProductTerms,
 ): Record<string, TextureUse> {
   const matrices = Object.fromEntries(planes.map((name) => [name, "kept" as TextureUse]));
   if (reads_halves) matrices.values = "halves";
@@ -139,7 +147,7 @@ function texturesOf(
   const tiles = ([, columns = 1]: Grid) => columns, reads_y = (addend & Addend.Y) !== 0 || continued;
   return {
     ...{ ...matrices, ...Object.fromEntries(second), x: tiles },
-    ...(has_lora && { u: tiles }),
+    ...(has_lora && { u: a_rank > 0 ? "kept" : tiles }),
     ...((addend & Addend.RESIDUAL) !== 0 && { residual: 1 }),
     ...(reads_y && { y: 1 }),
   };
@@ -226,7 +234,7 @@ export function matmul(
   expectMultiple(depth, 4, "depth");
   expectMultiple(columns, 4, "columns");
   if (residual) expectShape(residual, "residual", [rows, columns]);
-  const rank = lora ? expectLora(lora, { orientation, rows, columns }) : 0;
+  const rank = lora ? expectLora(lora, { orientation, rows, columns, depth }) : 0;
   const size = { rows, columns, depth, has_lora: rank > 0 };
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
@@ -250,8 +258,8 @@ export function matmul(
       };
     recorder.dispatch(
       matmulKernel(kind, layout, {
-        ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1 },
-        twin: null,
+        ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1, twin: null },
+        a_rank: lora?.u_is_a ? own.rank : 0,
         reads_halves: readsHalves(recorder.gpu, layout, part.weight),
         has_rest: hasRest(layout, own.depth),
       }),
@@ -336,17 +344,24 @@ function laterPart(
 
 /** @returns The rank. @throws {ShapeError} When a term does not belong to y. */
 export function expectLora(
-  lora: LoraTerm,
-  { orientation, rows, columns }: { orientation: "nt" | "nn"; rows: number; columns: number },
+  { u, u_is_a, matrix, column }: LoraTerm,
+  { orientation, rows, columns, depth }: ProductSize & { orientation: "nt" | "nn" },
 ): number {
-  const [uRows, stride] = expectShape(lora.u, "u", 2);
-  const rank = lora.matrix.shape[orientation === "nt" ? 1 : 0]!;
-  expectShape(lora.matrix, "lora", orientation === "nt" ? [columns, rank] : [rank, columns]);
-  expectShape(lora.u, "u", [Math.max(rows, uRows), stride]);
-  for (const [name, value] of Object.entries({ rank, stride, column: lora.column })) {
-    expectMultiple(value, 4, name);
-  }
+  const [uRows, stride] = expectShape(u, "u", 2);
+  const rank = matrix.shape[orientation === "nt" ? 1 : 0]!;
+  expectShape(matrix, "lora", orientation === "nt" ? [columns, rank] : [rank, columns]);
+  if (u_is_a) expectShape(u, "u", [Math.max(uRows, column + rank), depth]);
+  else expectShape(u, "u", [Math.max(rows, uRows), stride]);
+  for (const [name, value] of Object.entries({ rank, stride, column })) expectMultiple(value, 4, name);
   return rank;
+}
+
+/**
+ * Whether products take A instead of x · Aᵀ (`LoraTerm`): on a software adapter, where every workgroup multiplies its rows with
+ * A again, which takes less than a dispatch of few rows and few numbers of A.
+ */
+export function takesA(gpu: Pick<Gpu, "facts">, { rows, rank }: { rows: number; rank: number }): boolean {
+  return deviceForm(gpu) === "lanes" && rows <= A_ROWS && rank <= A_RANK;
 }
 
 /** The workgroups of a dispatch. */

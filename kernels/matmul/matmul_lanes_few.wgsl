@@ -4,11 +4,14 @@
 // own columns, 8 neighbours along the depth at once, and nobody loads for rows that there are not. Of x and u a lane loads
 // one vector of each row for LANES steps, and broadcasts hand it round.
 //
-// Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. Operands are those of
-// matmul_operands.wgsl. It, matmul_lanes_first.wgsl and `pair_0`, for a second weight matmul_lanes_second.wgsl and `pair_1`,
-// `finish` and the broadcasts are linked, and constants in place of parameters: HAS_LORA (whether rank > 0) and HAS_REST,
-// whether the depth is no multiple of 4 · LANES. Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template
-// for unroll.ts.
+// Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. With RANK above 0, u is
+// no x · Aᵀ but A, and every workgroup multiplies its rows with RANK rows of A, of which a lane has A_VECTORS = RANK / LANES,
+// rounded up.
+//
+// Operands are those of matmul_operands.wgsl. It, matmul_lanes_first.wgsl and `pair_0`, for a second weight
+// matmul_lanes_second.wgsl and `pair_1`, `finish` and the broadcasts are linked, and constants in place of parameters: READS_U
+// (whether rank > 0 and u is x · Aᵀ) and HAS_REST, whether the depth is no multiple of 4 · LANES. RANK4 = RANK / 4.
+// Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
 
 @compute @workgroup_size({LANES})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
@@ -20,6 +23,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let place{i} = x_place(row{i});
   #for n WEIGHTS
   var sum{n}_{i} = vec4<f32>();
+  #for e A_VECTORS
+  var low{n}_{i}_{e} = 0.0;
+  #end
   #end
   #end
   let steps = params.depth / 4u;
@@ -30,6 +36,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   // A pair of vectors begins at an even one.
   let in_pairs = select(0u, steps / {LANES}u * {LANES}u, steps % 2u == 0u);
   #for n WEIGHTS
+  #for e A_VECTORS
+  let a_place{n}_{e} = a_row_{n}(min(lane + {e*LANES}u, {RANK}u - 1u)) * steps;
+  #end
   for (var s = 0u; s < in_pairs; s += {LANES}u) {
     #for i ROWS
     let x{i} = operand(x[place{i} + s + lane]);
@@ -40,6 +49,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let pair{q} = pair_{n}((column{q} * steps + s) / 2u + {l}u);
       let first{q} = weight_operand(pair{q}.first);
       let second{q} = weight_operand(pair{q}.second);
+      #end
+      #for e A_VECTORS
+      let near{e} = operand(u[a_place{n}_{e} + s + {2*l}u]);
+      let far{e} = operand(u[a_place{n}_{e} + s + {2*l+1}u]);
       #end
       #for i ROWS
       {
@@ -55,6 +68,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         #end
         #end
         sum{n}_{i} = sum;
+        #for e A_VECTORS
+        #for k 4
+        low{n}_{i}_{e} = fma(a[{k}], near{e}[{k}], low{n}_{i}_{e});
+        #end
+        #for k 4
+        low{n}_{i}_{e} = fma(b[{k}], far{e}[{k}], low{n}_{i}_{e});
+        #end
+        #end
       }
       #end
     }
@@ -67,6 +88,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #for q 4
       let w{q} = w_0_{n}(column{q} * steps + s);
       #end
+      #for e A_VECTORS
+      let a{e} = operand(u[a_place{n}_{e} + s]);
+      #end
       #for i ROWS
       let x{i} = load_x(row{i}, s);
       #for q 4
@@ -74,10 +98,32 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       sum{n}_{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{n}_{i}[{q}]);
       #end
       #end
+      #for e A_VECTORS
+      #for k 4
+      low{n}_{i}_{e} = fma(x{i}[{k}], a{e}[{k}], low{n}_{i}_{e});
+      #end
+      #end
       #end
     }
   }
-  if HAS_LORA {
+  {
+    #for s RANK4
+    #for q 4
+    let b{s}_{q} = w_1_{n}(column{q} * {RANK4}u + {s}u);
+    #end
+    #end
+    #for r RANK
+    #for i ROWS
+    {
+      let u_r = operand(vec4<f32>(params.lora_scale * broadcast_f32_{r%LANES}(low{n}_{i}_{r/LANES}))).x;
+      #for q 4
+      sum{n}_{i}[{q}] = fma(u_r, b{r/4}_{q}[{r%4}], sum{n}_{i}[{q}]);
+      #end
+    }
+    #end
+    #end
+  }
+  if READS_U {
     let lora_steps = params.rank / 4u;
     for (var first = 0u; first < lora_steps; first += {LANES}u) {
       #for i ROWS

@@ -5,9 +5,12 @@
 // neighbours along the depth of its own columns, for 4 · COLUMNS · ROWS multiplications. With LANES = 1 this is a register
 // tile.
 //
-// Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. Operands are those of
-// matmul_operands.wgsl. It, matmul_lanes_first.wgsl, for a second weight matmul_lanes_second.wgsl, `finish` and the broadcasts
-// are linked, and a constant in place of a parameter: HAS_LORA (whether rank > 0).
+// Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. With RANK above 0, u is
+// no x · Aᵀ but A, and every workgroup multiplies its rows with RANK rows of A: as columns after its own.
+//
+// Operands are those of matmul_operands.wgsl. It, matmul_lanes_first.wgsl, for a second weight matmul_lanes_second.wgsl, `finish`
+// and the broadcasts are linked, and a constant in place of a parameter: HAS_LORA (whether rank > 0). PHASES is 1 with a RANK,
+// else 2; RANK4 = RANK / 4, and A_VECTORS = RANK / LANES, rounded up.
 // Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
 
 fn x_0(i: u32, scale: f32) -> vec4<f32> { return operand(x[i]); }
@@ -31,6 +34,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #for j COLUMNS
   var sum{n}_{i}_{j} = 0.0;
   #end
+  #for r RANK
+  var low{n}_{i}_{r} = 0.0;
+  #end
   #end
   #end
 
@@ -39,7 +45,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let steps_1 = params.rank / 4u;
   let scale = params.lora_scale;
   #for n WEIGHTS
-  #for p 2
+  #for e A_VECTORS
+  let a_place{n}_{e} = a_row_{n}(min(lane + {e*LANES}u, {RANK}u - 1u)) * steps_0;
+  #end
+  #for p PHASES
   if {p}u == 0u || HAS_LORA {
   #for i ROWS
   let place{i} = place_{p}_{n}(row{i});
@@ -54,15 +63,30 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #for q VECTORS
     let w{q} = w_{p}_{n}(first{q} + s);
     #end
-    #for j COLUMNS
-    let c{j} = broadcast_vec4f_{j%LANES}(w{j/LANES});
+    #insert products
+    #for e A_VECTORS
+    let a{e} = operand(u[a_place{n}_{e} + s]);
+    #end
+    #for r RANK
+    let c_a{r} = broadcast_vec4f_{r%LANES}(a{r/LANES});
     #for i ROWS
     #for a 4
-    sum{n}_{i}_{j} = fma(x{i}[{a}], c{j}[{a}], sum{n}_{i}_{j});
+    low{n}_{i}_{r} = fma(x{i}[{a}], c_a{r}[{a}], low{n}_{i}_{r});
     #end
     #end
     #end
   }
+  }
+  #end
+  #for s RANK4
+  {
+    #for i ROWS
+    let x{i} = operand(scale * vec4<f32>(low{n}_{i}_{4*s}, low{n}_{i}_{4*s+1}, low{n}_{i}_{4*s+2}, low{n}_{i}_{4*s+3}));
+    #end
+    #for q VECTORS
+    let w{q} = w_1_{n}(column{q} * {RANK4}u + {s}u);
+    #end
+    #insert products
   }
   #end
   #end

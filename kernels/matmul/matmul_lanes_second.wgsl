@@ -1,5 +1,5 @@
-// What the forms for software adapters read of a second weight, of the same type and shape as the first. Its numbers of u are
-// those after the first one's.
+// What the forms for software adapters read of a second weight, of the same type and shape as the first. Its numbers of u, or
+// its rows of A, are those after the first one's.
 //
 //   lora_1   [columns, R] f32   in, the matrix of its low-rank term, in the place of a residual
 //
@@ -11,3 +11,4 @@ fn place_0_1(row: u32) -> u32 { return x_place(row); }
 fn place_1_1(row: u32) -> u32 { return u_place(row) + params.rank / 4u; }
 fn w_0_1(i: u32) -> vec4<f32> { return weight_1(i); }
 fn w_1_1(i: u32) -> vec4<f32> { return operand(lora_1[i]); }
+fn a_row_1(r: u32) -> u32 { return a_row_0(params.rank + r); }

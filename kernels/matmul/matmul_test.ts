@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { assumedGpu } from "../assumed_gpu.ts";
 import type { Gpu } from "../device.ts";
 import { kernelText } from "../kernel.ts";
 import { Recorder } from "../recorder.ts";
@@ -17,7 +18,7 @@ import {
 import { PART_ROWS, type Weight, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
-import { matmul, matmulKernel } from "./matmul.ts";
+import { matmul, matmulKernel, takesA } from "./matmul.ts";
 import { CASES, type MatmulCase } from "./matmul_cases.ts";
 import { chooseLayout, everyLayout, type MatmulLayout, TILES } from "./matmul_layout.ts";
 import { readsPairs } from "./matmul_text.ts";
@@ -204,6 +205,45 @@ gpuTest("matmul adds to what y holds when asked", async (gpu) => {
   assert.equal(out.y[0], 10.5);
 });
 
+gpuTest("a product that multiplies with A itself has the bits of one after x · Aᵀ", async (gpu) => {
+  const N = 5, C = 36, lanes = layouts(gpu, "nt").filter(({ form }) => form === "lanes");
+  // Depths with and without a rest; a rank below the lanes, and one that they do not share evenly.
+  for (const [depth, rank, compute] of [[64, 4, "f32"], [20, 12, "f16"]] as const) {
+    const w = randomWeight(1, "f16", C * depth);
+    for (const layout of lanes) {
+      const out = await run(gpu, {
+        x: [randomNormal(2, N * depth), [N, depth]],
+        a: [randomNormal(3, 2 * rank * depth), [2 * rank, depth]],
+        b: [randomNormal(4, C * rank), [C, rank]],
+        u: filled(NaN, N, 2 * rank),
+        y: filled(NaN, N, C),
+        own: filled(NaN, N, C),
+      }, (recorder, t, allocator) => {
+        const weight = uploadWeight(allocator, { type: "f16", shape: [C, depth] }, w.bytes);
+        const A: Weight = { type: "f32", values: t.a, shape: [2 * rank, depth] };
+        const term = { column: rank, matrix: t.b, scale: 0.3 }, options = { compute, layout } as const;
+        matmul(recorder, "nt", { x: t.x, weight: A, y: t.u }, { compute });
+        matmul(recorder, "nt", { x: t.x, weight, y: t.y, lora: { ...term, u: t.u } }, options);
+        matmul(
+          recorder,
+          "nt",
+          { x: t.x, weight, y: t.own, lora: { ...term, u: t.a, u_is_a: true } },
+          options,
+        );
+      });
+      expectClose(out.own, out.y, EXACT, `rank ${rank}, ${compute}, ${JSON.stringify(layout)}`);
+    }
+  }
+}, ({ facts }) => facts.software ? null : "a GPU sums x · Aᵀ in chunks");
+
+Deno.test("products multiply with A on a software adapter, where there are few rows and a low rank", () => {
+  const card = assumedGpu(), software = { facts: { ...card.facts, software: true } };
+  assert.ok(takesA(software, { rows: 32, rank: 16 }));
+  assert.ok(!takesA(software, { rows: 33, rank: 16 }));
+  assert.ok(!takesA(software, { rows: 32, rank: 20 }));
+  assert.ok(!takesA(card, { rows: 1, rank: 4 }));
+});
+
 gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
   const tensor = (...shape: number[]) => allocator.create("test", shape);
@@ -216,6 +256,11 @@ gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
   assert.throws(
     () => matmul(recorder, "nt", { x: tensor(2, 4), weight, y: tensor(2, 4) }, compute),
     new ShapeError("Cannot use y [2, 4]: expected [2, 8]"),
+  );
+  const lora = { u: tensor(4, 8), u_is_a: true, column: 0, matrix: tensor(8, 4), scale: 1 };
+  assert.throws(
+    () => matmul(recorder, "nt", { x: tensor(2, 4), weight, y: tensor(2, 8), lora }, compute),
+    new ShapeError("Cannot use u [4, 8]: expected [4, 4]"),
   );
   allocator.destroy();
   recorder.destroy();

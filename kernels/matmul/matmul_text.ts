@@ -13,6 +13,7 @@ import finishOneWgsl from "./matmul_lanes_finish_one.wgsl" with { type: "text" }
 import firstWgsl from "./matmul_lanes_first.wgsl" with { type: "text" };
 import lanesFewWgsl from "./matmul_lanes_few.wgsl" with { type: "text" };
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
+import lanesProductsWgsl from "./matmul_lanes_products.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
 import operandsWgsl from "./matmul_operands.wgsl" with { type: "text" };
 import secondWgsl from "./matmul_lanes_second.wgsl" with { type: "text" };
@@ -82,6 +83,8 @@ export function readsPairs({ orientation, weight }: Pick<MatmulKind, "orientatio
  */
 export interface ProductTerms {
   has_lora: boolean;
+  /** The rank where u is A, which the kernel multiplies x with; 0: u is x · Aᵀ, or there is none. */
+  a_rank: number;
   /** What is added when y is stored: 1 the residual, 2 y itself, or both. */
   addend: number;
   /** Whether sums start from y. */
@@ -188,19 +191,21 @@ function lanesParts({ orientation }: MatmulKind, layout: LanesLayout, terms: Pro
       { file: "matmul_lanes_nn.wgsl", text },
     ];
   }
-  const WEIGHTS = terms.twin === null ? 1 : 2;
+  const WEIGHTS = terms.twin === null ? 1 : 2, RANK = terms.a_rank;
+  const ranks = { WEIGHTS, RANK, RANK4: RANK / 4, A_VECTORS: Math.ceil(RANK / lanes) };
   const shared = [
     { file: "matmul_lanes_first.wgsl", text: firstWgsl },
     ...finishParts(terms),
     lanesPart(lanes),
-    constantsPart({ HAS_LORA, HAS_REST }),
+    constantsPart({ HAS_LORA, HAS_REST, READS_U: HAS_LORA && RANK === 0 }),
   ];
   if (layout.owns === "rows") {
-    const text = unroll(lanesNtWgsl, { ...sizes, COLUMNS4: COLUMNS / 4, WEIGHTS });
+    const constants = { ...sizes, ...ranks, COLUMNS4: COLUMNS / 4, PHASES: RANK > 0 ? 1 : 2 };
+    const text = unroll(lanesNtWgsl, constants, { products: lanesProductsWgsl });
     return [...shared, { file: "matmul_lanes_nt.wgsl", text }];
   }
   assert(VECTORS === 4 && lanes > 1, "lanes of 4 columns share rows of x");
-  const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS, WEIGHTS });
+  const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS, ...ranks });
   return [...shared, pairsPart(WEIGHTS), { file: "matmul_lanes_few.wgsl", text }];
 }
 

@@ -62,6 +62,7 @@ function areTwins([first, second]: TwinWeights["weights"], [a, b]: readonly (Lor
   if (!a || !b) return !a && !b;
   const { buffer, offset_bytes } = a.u, rank = a.matrix.shape[1]!;
   return buffer === b.u.buffer && offset_bytes === b.u.offset_bytes && a.scale === b.scale &&
+    a.u_is_a === b.u_is_a &&
     b.column === a.column + rank && b.matrix.shape[1] === rank;
 }
 
@@ -89,12 +90,14 @@ export function matmulTwin(
   expectMultiple(columns, 4, "columns");
   const outputs = "h" in out ? { y: out.h } : { y: out[0], [ofSecond("y")]: out[1] };
   for (const [name, tensor] of Object.entries(outputs)) expectShape(tensor, name, [rows, columns]);
-  const ranks = (terms ?? []).map((term) => expectLora(term, { orientation: "nt", rows, columns }));
-  const size = { rows, columns, depth }, kind = { weight: first.type, orientation: "nt", compute } as const;
+  const size = { rows, columns, depth };
+  const ranks = (terms ?? []).map((term) => expectLora(term, { orientation: "nt", ...size }));
+  const kind = { weight: first.type, orientation: "nt", compute } as const;
   const layout = given ?? chooseLayout(gpu, size, { reads_pairs: readsPairs(kind) });
   const [rank = 0] = ranks, term = terms?.[0], nothing = { addend: 0, continued: 0 };
   recorder.dispatch(
     matmulKernel(kind, layout, {
+      a_rank: term?.u_is_a ? rank : 0,
       ...{ has_lora: rank > 0, addend: 0, continued: false, twin: "h" in out ? out.activation : "both" },
       reads_halves: readsHalves(gpu, layout, first),
       has_rest: hasRest(layout, depth),

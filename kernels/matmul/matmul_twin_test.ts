@@ -35,16 +35,18 @@ const N = 5, C = 36, RANK = 12, STRIDE = 2 * RANK + 8;
 interface Case {
   type: WeightTypeName;
   depth: number;
-  has_lora: boolean;
+  /** What the low-rank terms get, if there are any. */
+  lora: "u" | "a" | null;
   layout: MatmulLayout;
 }
 
 /** Runs `matmul` for both weights, the gate, and both kinds of twins. */
-async function runCase(gpu: Gpu, { type, depth, has_lora, layout }: Case, activation: "silu" | "gelu_tanh") {
+async function runCase(gpu: Gpu, { type, depth, lora, layout }: Case, activation: "silu" | "gelu_tanh") {
   const [a, b] = [1, 2].map((seed) => randomWeight(seed, type, C * depth));
   return await run(gpu, {
     x: [randomNormal(3, N * depth), [N, depth]],
-    u: [randomNormal(4, N * STRIDE), [N, STRIDE]],
+    u: filled(NaN, N, STRIDE),
+    a: [randomNormal(4, STRIDE * depth), [STRIDE, depth]],
     m: [randomNormal(5, C * RANK), [C, RANK]],
     n: [randomNormal(6, C * RANK), [C, RANK]],
     ...{ y0: filled(NaN, N, C), y1: filled(NaN, N, C), h: filled(NaN, N, C) },
@@ -56,10 +58,13 @@ async function runCase(gpu: Gpu, { type, depth, has_lora, layout }: Case, activa
       { x, u } = t;
     const term = { u, column: 4, matrix: t.m, scale: 0.5 },
       other = { ...term, column: 4 + RANK, matrix: t.n };
-    matmul(recorder, "nt", { x, weight: first, y: t.y0, lora: has_lora ? term : undefined }, options);
-    matmul(recorder, "nt", { x, weight: second, y: t.y1, lora: has_lora ? other : undefined }, options);
+    const A: Weight = { type: "f32", values: t.a, shape: [STRIDE, depth] };
+    matmul(recorder, "nt", { x, weight: A, y: u }, { compute: "f32" });
+    matmul(recorder, "nt", { x, weight: first, y: t.y0, lora: lora ? term : undefined }, options);
+    matmul(recorder, "nt", { x, weight: second, y: t.y1, lora: lora ? other : undefined }, options);
     gatedActivation(recorder, { gate: t.y0, up: t.y1, h: t.h }, activation);
-    const terms = has_lora ? [term, other] as const : undefined;
+    const own = lora === "a" ? { u: t.a, u_is_a: true } : {};
+    const terms = lora ? [{ ...term, ...own }, { ...other, ...own }] as const : undefined;
     const twin = { x, weights: [first, second] as const, terms };
     matmulTwin(recorder, { ...twin, out: [t.twin0, t.twin1] }, options);
     matmulTwin(recorder, { ...twin, out: { h: t.gated, activation } }, options);
@@ -73,10 +78,11 @@ gpuTest(
       // Few rows read no quantised weights.
       const is_few = layout.form === "lanes" && layout.owns === "columns";
       const cases: Omit<Case, "layout">[] = [
-        { type: "f32", depth: 64, has_lora: false },
+        { type: "f32", depth: 64, lora: null },
         // 20: a rest of the depth after its pairs.
-        { type: "f16", depth: 20, has_lora: true },
-        ...is_few ? [] : [{ type: "q4_k", depth: 256, has_lora: true } as const],
+        { type: "f16", depth: 20, lora: "u" },
+        { type: "f16", depth: 20, lora: "a" },
+        ...is_few ? [] : [{ type: "q4_k", depth: 256, lora: "a" } as const],
       ];
       for (const [i, given] of cases.entries()) {
         const out = await runCase(gpu, { ...given, layout }, i === 1 ? "gelu_tanh" : "silu");
@@ -112,7 +118,10 @@ Deno.test("two weights go together on a software adapter, if they and their term
   const parts = weightOf("f16", 2 * PART_ROWS, 32, 2 * 32 * PART_ROWS);
   assert.ok(!fits([parts, parts]));
   const narrow = { shape: [64, 4] } as unknown as Tensor, elsewhere = { ...u, offset_bytes: 256 };
-  const others = [null, term, { ...next, scale: 1 }, { ...next, matrix: narrow }, { ...next, u: elsewhere }];
+  const others = [null, term, { ...next, scale: 1 }, { ...next, u_is_a: true }, { ...next, matrix: narrow }, {
+    ...next,
+    u: elsewhere,
+  }];
   for (const other of others) assert.ok(!fits([w, w], term, other));
   const twins = () => matmulTwin({} as never, { x: u, weights: [w, parts], out: [u, u] }, { compute: "f32" });
   assert.throws(twins, ShapeError);

@@ -5,7 +5,7 @@ import type { AttentionRules } from "../../kernels/attention/visibility.ts";
 import { addBias } from "../../kernels/bias/bias.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { gatedActivation } from "../../kernels/gated_activation/gated_activation.ts";
-import { type LoraTerm, matmul, type MatmulOperands } from "../../kernels/matmul/matmul.ts";
+import { type LoraTerm, matmul, type MatmulOperands, takesA } from "../../kernels/matmul/matmul.ts";
 import { fitsTwin, matmulTwin, type TwinOperands } from "../../kernels/matmul/matmul_twin.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
@@ -257,10 +257,10 @@ function addOutput(
   return false;
 }
 
-/** Records u = x · Aᵀ for all targets of an input group. */
+/** Records u = x · Aᵀ for all targets of an input group, unless their products compute it. */
 function applyLoraA(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
   const place = pass.adapter?.layout.lora_a[layer]?.[group];
-  if (!place) return;
+  if (!place || multipliesA(pass)) return;
   const u = loraAOutput(pass, layer, group)!;
   const weight: Weight = { type: "f32", values: pass.adapter!.params.view(place), shape: place.shape };
   matmul(pass.model.recorder, "nt", { x, weight, y: u }, { compute: pass.model.compute });
@@ -321,15 +321,20 @@ function twinLinear(
 }
 
 /** The low-rank term of a projection; null for one that is no target. */
-function loraTerm(
-  pass: Pick<ForwardPass, "adapter" | "activations" | "rows">,
-  layer: number,
-  target: LoraTarget,
-): LoraTerm | null {
+function loraTerm(pass: ForwardPass, layer: number, target: LoraTarget): LoraTerm | null {
   const { adapter } = pass, pair = adapter?.layout.pairs[layer]?.[target];
   if (!adapter || !pair) return null;
-  const u = loraAOutput(pass, layer, groupOf(target))!;
-  return { u, column: pair.column, matrix: adapter.params.view(pair.b), scale: adapter.scale };
+  const group = groupOf(target), place = adapter.layout.lora_a[layer]![group]!;
+  const term = { column: pair.column, matrix: adapter.params.view(pair.b), scale: adapter.scale };
+  return multipliesA(pass)
+    ? { ...term, u: adapter.params.view(place), u_is_a: true }
+    : { ...term, u: loraAOutput(pass, layer, group)! };
+}
+
+/** Whether the products of a pass multiply x with A. One whose activations are kept for a backward pass needs x · Aᵀ. */
+function multipliesA({ model, adapter, rows, activations }: ForwardPass): boolean {
+  const rank = adapter?.layout.padded_rank ?? 0;
+  return activations.options.kept === "nothing" && takesA(model.recorder.gpu, { rows, rank });
 }
 
 /** Views of a layer's activations with the rows of the pass; `lora_a` is returned as it is. */

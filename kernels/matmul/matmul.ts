@@ -76,8 +76,8 @@ export interface MatmulOptions {
   layout?: MatmulLayout;
 }
 
-/** The most rows and the most rows of A for which a product multiplies with A by itself. */
-const A_ROWS = 32, A_RANK = 16;
+/** The highest rank for which a product multiplies with A by itself, and the most rows of x times the rank. */
+const A_RANK = 16, A_NUMBERS = 512;
 
 const kernels = new Map<string, Kernel>();
 
@@ -361,7 +361,7 @@ export function expectLora(
  * A again, which takes less than a dispatch of few rows and few numbers of A.
  */
 export function takesA(gpu: Pick<Gpu, "facts">, { rows, rank }: { rows: number; rank: number }): boolean {
-  return deviceForm(gpu) === "lanes" && rows <= A_ROWS && rank <= A_RANK;
+  return deviceForm(gpu) === "lanes" && rank <= A_RANK && rows * rank <= A_NUMBERS;
 }
 
 /** The workgroups of a dispatch. */

@@ -240,7 +240,8 @@ Deno.test("products multiply with A on a software adapter, where there are few r
   const card = assumedGpu(), software = { facts: { ...card.facts, software: true } };
   assert.ok(takesA(software, { rows: 32, rank: 16 }));
   assert.ok(!takesA(software, { rows: 33, rank: 16 }));
-  assert.ok(!takesA(software, { rows: 32, rank: 20 }));
+  assert.ok(takesA(software, { rows: 64, rank: 8 }));
+  assert.ok(!takesA(software, { rows: 1, rank: 20 }));
   assert.ok(!takesA(card, { rows: 1, rank: 4 }));
 });
 

@@ -22,6 +22,7 @@ export interface BoundOperands {
   textured: readonly Textured[];
 }
 
+/** Bind groups by their kernel, its operands' places and its textures. */
 export class BindGroups {
   readonly #groups = new Map<string, GPUBindGroup>();
   readonly #buffer_ids = new WeakMap<GPUBuffer, number>();
@@ -40,6 +41,7 @@ export class BindGroups {
     if (this.#groups.size > MAX_BIND_GROUPS) this.#groups.clear();
   }
 
+  /** The bind group of a kernel with these operands, made at the first call. @throws {Error} When one is missing. */
   of(kernel: Kernel, compiled: CompiledKernel, { tensors, textured }: BoundOperands): GPUBindGroup {
     const { inputs, outputs } = kernel;
     let key = `${kernel.id}`;

@@ -21,7 +21,7 @@ import { crossEntropyBackward, tokenLogprobs } from "./loss/cross_entropy.ts";
 import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
-import { matmul } from "./matmul/matmul.ts";
+import { type LoraTerm, matmul } from "./matmul/matmul.ts";
 import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { matmulSegments } from "./matmul/matmul_segments.ts";
@@ -224,10 +224,20 @@ function listMatmul(list: KernelLister): void {
     const x = f32(20, 256), y = f32(20, 64);
     const column = { u: f32(32, 256), u_is_a: true, matrix: f32(64, 8), scale: 1 };
     const terms = [{ ...column, column: 0 }, { ...column, column: 8 }] as const;
+    const of_u = terms.map((term) => ({ ...term, u: f32(20, 32), u_is_a: false })) as [LoraTerm, LoraTerm];
     for (const type of ["f16", "q4_k"] as const) {
       const weight = weightOf(type, 64, 256), twin = { x, weights: [weight, weight] as const, terms };
       for (const layout of everyLayout(list.gpu, { reads_pairs: type === "f16" })) {
         const name = layoutName(layout), options = { compute: "f32", layout } as const;
+        const y_of = { x, weight, y };
+        for (const [what, lora] of Object.entries({ "A itself": terms[0], "x · Aᵀ": of_u[0] })) {
+          matmul(list.for(`${name}, ${what}`), "nt", { ...y_of, lora }, options);
+        }
+        matmulTwin(
+          list.for(`${name}, x · Aᵀ`),
+          { ...twin, terms: of_u, out: { h: y, activation: "silu" } },
+          options,
+        );
         const fits = fitsTwin(list.gpu, { ...twin, outputs: 2 });
         if (fits) matmulTwin(list.for(name), { ...twin, out: [y, y] }, options);
         for (const activation of ["silu", "gelu_tanh"] as const) {

@@ -25,6 +25,7 @@ import { Allocator, countWrite, type Tensor, tensorBytes } from "./tensor.ts";
 const PARAMS_BYTES = 1 << 20;
 /** Bytes of {@link Recorder.scratch}: what the gradients of 512 rows of logits need of models up to 8B. */
 export const SCRATCH_BYTES = 48 << 20;
+
 const NONE: readonly never[] = [];
 
 interface Dispatch {
@@ -173,8 +174,10 @@ export class Recorder {
 
   /**
    * For dispatches that are recorded several times with the same operands and parameters: a function that records what
-   * `body` records. It runs `body` the first time, and again only after {@link forgetAll} or when a texture was replaced.
-   * Recording takes the host several times as long as submitting.
+   * `body` dispatches. It runs `body` the first time, and again only when its dispatches may be worth nothing: after {@link
+   * forgetAll} or {@link discard}, when a texture was replaced, or when a part of them was submitted in between. Whatever
+   * else `body` does, such as writing tensors, is done only when it runs. Recording takes the host several times as long as
+   * submitting.
    */
   repeatable(body: () => void): () => void {
     let recorded: Recorded | null = null;
@@ -183,13 +186,14 @@ export class Recorder {
     };
   }
 
-  /** Records what `body` records. Null when a part of it has been submitted. */
+  /** Records what `body` records. Null when it cannot be recorded again. */
   #record(body: () => void): Recorded | null {
     const first = this.#dispatches.length, params_offset = this.#params_bytes, { submits } = this.counters;
+    const age = this.#age;
     body();
-    if (this.counters.submits !== submits) return null;
+    if (this.counters.submits !== submits || this.#age !== age) return null;
     const params = new Uint8Array(this.#params_data.buffer).slice(params_offset, this.#params_bytes);
-    return { dispatches: this.#dispatches.slice(first), params_offset, params, age: this.#age };
+    return { dispatches: this.#dispatches.slice(first), params_offset, params, age };
   }
 
   /** @returns Whether it could. */
@@ -234,6 +238,11 @@ export class Recorder {
 
   /** Discards what was recorded and not submitted, after a failure halfway. */
   discard(): void {
+    this.#age++;
+    this.#clear();
+  }
+
+  #clear(): void {
     this.#dispatches = [];
     this.#params_bytes = 0;
   }
@@ -336,7 +345,7 @@ export class Recorder {
     }
     pass?.end();
     this.counters.dispatches += this.#dispatches.length;
-    this.discard();
+    this.#clear();
     this.#bind_groups.trim();
     return encoder;
   }

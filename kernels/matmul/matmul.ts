@@ -4,11 +4,11 @@ import type { Gpu } from "../device.ts";
 import { defineKernel, type Grid, type Kernel, type TextureUse } from "../kernel.ts";
 import { fitsTexture } from "../mirrors.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
-import { ceilDiv, expectMultiple, expectShape } from "../shape.ts";
+import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
 import { HALVES } from "../textures.ts";
 import { unroll } from "../unroll.ts";
-import { deviceForm, wrappedGrid } from "../variant.ts";
+import { deviceOptions, wrappedGrid } from "../variant.ts";
 import {
   expectWeight,
   type Weight,
@@ -76,8 +76,12 @@ export interface MatmulOptions {
   layout?: MatmulLayout;
 }
 
-/** The highest rank for which a product multiplies with A by itself, and the most rows of x times the rank. */
-const A_RANK = 16, A_NUMBERS = 512;
+/** The highest rank for which products multiply with A, because each has a register of its own in the text. */
+const MOST_A_RANK = 16;
+/** Multiplications with A, of all products of an input, that take as long as a dispatch of their own and a copy of u. */
+const MOST_A_PRODUCTS = 2 ** 21;
+/** Fewer rows take as long as so many. */
+const LEAST_A_ROWS = 4;
 
 const kernels = new Map<string, Kernel>();
 
@@ -101,7 +105,7 @@ export function matmulKernel(
     const { twin } = terms, planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
     const second = twin === null ? [] : planes.map(ofSecond);
     kernel = defineKernel({
-      name: `matmul_${twin ? "twin" : kind.orientation}_${kind.weight}_${kind.compute}_${layout.form}`,
+      name: `matmul_${nameOf(kind, terms)}_${kind.weight}_${kind.compute}_${layout.form}`,
       wgsl: layout.form === "matrices" ? matricesParts(kind, layout) : matmulParts(kind, layout, terms),
       params: {
         rows: "u32",
@@ -128,6 +132,12 @@ export function matmulKernel(
     kernels.set(key, kernel);
   }
   return kernel;
+}
+
+/** What tells a kernel of a product from others: its orientation, or what it does with two weights. */
+function nameOf({ orientation }: MatmulKind, { twin }: ProductTerms): string {
+  if (twin === null) return orientation;
+  return twin === "both" ? "twin" : "twin_gated";
 }
 
 /** The operand of a second weight that does what this one does for the first. */
@@ -238,6 +248,7 @@ export function matmul(
   const size = { rows, columns, depth, has_lora: rank > 0 };
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
+  if (lora?.u_is_a) expectLanes(layout, orientation);
   const kind = { weight: weight.type, orientation, compute: options.compute };
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
@@ -342,6 +353,12 @@ function laterPart(
   return { continued: 0, addend: own | Addend.Y };
 }
 
+/** @throws {ShapeError} For a form that knows neither A nor a second weight. */
+export function expectLanes(layout: MatmulLayout, orientation: "nt" | "nn"): void {
+  if (layout.form === "lanes" && orientation === "nt") return;
+  throw new ShapeError("Cannot take A or two weights in a product: expected nt on a software adapter");
+}
+
 /** @returns The rank. @throws {ShapeError} When a term does not belong to y. */
 export function expectLora(
   { u, u_is_a, matrix, column }: LoraTerm,
@@ -357,11 +374,20 @@ export function expectLora(
 }
 
 /**
- * Whether products take A instead of x · Aᵀ (`LoraTerm`): on a software adapter, where every workgroup multiplies its rows with
- * A again, which takes less than a dispatch of few rows and few numbers of A.
+ * Whether the products of an input take A instead of x · Aᵀ (`LoraTerm.u_is_a`): on a software adapter, where every workgroup
+ * then multiplies its rows with A. For small products that takes less time than a dispatch for x · Aᵀ.
+ *
+ * @param product Rows and depth of x; columns of all products of this input together.
  */
-export function takesA(gpu: Pick<Gpu, "facts">, { rows, rank }: { rows: number; rank: number }): boolean {
-  return deviceForm(gpu) === "lanes" && rank <= A_RANK && rows * rank <= A_NUMBERS;
+export function takesA(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  { rows, columns, depth, rank }: Pick<ProductSize, "rows" | "columns" | "depth"> & { rank: number },
+): boolean {
+  const { form, lanes } = deviceOptions(gpu);
+  if (form !== "lanes" || lanes === 1 || rank > MOST_A_RANK) return false;
+  // A lane has 4 columns in either form.
+  const workgroups = ceilDiv(columns, 4 * lanes);
+  return Math.max(rows, LEAST_A_ROWS) * rank * depth * workgroups <= MOST_A_PRODUCTS;
 }
 
 /** The workgroups of a dispatch. */

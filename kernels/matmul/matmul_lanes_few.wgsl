@@ -5,8 +5,8 @@
 // one vector of each row for LANES steps, and broadcasts hand it round.
 //
 // Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. With RANK above 0, u is
-// no x · Aᵀ but A, and every workgroup multiplies its rows with RANK rows of A, of which a lane has A_VECTORS = RANK / LANES,
-// rounded up.
+// A instead of x · Aᵀ: every workgroup multiplies its rows with RANK rows of A, of which a lane has A_VECTORS = RANK / LANES,
+// rounded up. `low` is what it gets, x · Aᵀ.
 //
 // Operands are those of matmul_operands.wgsl. It, matmul_lanes_first.wgsl and `pair_0`, for a second weight
 // matmul_lanes_second.wgsl and `pair_1`, `finish` and the broadcasts are linked, and constants in place of parameters: READS_U
@@ -51,29 +51,29 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let second{q} = weight_operand(pair{q}.second);
       #end
       #for e A_VECTORS
-      let near{e} = operand(u[a_place{n}_{e} + s + {2*l}u]);
-      let far{e} = operand(u[a_place{n}_{e} + s + {2*l+1}u]);
+      let a_even{e} = operand(u[a_place{n}_{e} + s + {2*l}u]);
+      let a_odd{e} = operand(u[a_place{n}_{e} + s + {2*l+1}u]);
       #end
       #for i ROWS
       {
         var sum = sum{n}_{i};
-        let a = broadcast_vec4f_{2*l}(x{i});
-        let b = broadcast_vec4f_{2*l+1}(x{i});
+        let x_even = broadcast_vec4f_{2*l}(x{i});
+        let x_odd = broadcast_vec4f_{2*l+1}(x{i});
         #for q 4
         #for k 4
-        sum[{q}] = fma(a[{k}], first{q}[{k}], sum[{q}]);
+        sum[{q}] = fma(x_even[{k}], first{q}[{k}], sum[{q}]);
         #end
         #for k 4
-        sum[{q}] = fma(b[{k}], second{q}[{k}], sum[{q}]);
+        sum[{q}] = fma(x_odd[{k}], second{q}[{k}], sum[{q}]);
         #end
         #end
         sum{n}_{i} = sum;
         #for e A_VECTORS
         #for k 4
-        low{n}_{i}_{e} = fma(a[{k}], near{e}[{k}], low{n}_{i}_{e});
+        low{n}_{i}_{e} = fma(x_even[{k}], a_even{e}[{k}], low{n}_{i}_{e});
         #end
         #for k 4
-        low{n}_{i}_{e} = fma(b[{k}], far{e}[{k}], low{n}_{i}_{e});
+        low{n}_{i}_{e} = fma(x_odd[{k}], a_odd{e}[{k}], low{n}_{i}_{e});
         #end
         #end
       }

@@ -6,7 +6,8 @@
 // tile.
 //
 // Every output sums along the depth in order, for each of WEIGHTS weights, of which there can be two. With RANK above 0, u is
-// no x · Aᵀ but A, and every workgroup multiplies its rows with RANK rows of A: as columns after its own.
+// A instead of x · Aᵀ: every workgroup multiplies its rows with RANK rows of A, as columns after its own. `low` is what it
+// gets, x · Aᵀ.
 //
 // Operands are those of matmul_operands.wgsl. It, matmul_lanes_first.wgsl, for a second weight matmul_lanes_second.wgsl, `finish`
 // and the broadcasts are linked, and a constant in place of a parameter: HAS_LORA (whether rank > 0). PHASES is 1 with a RANK,

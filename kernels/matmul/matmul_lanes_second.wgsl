@@ -1,7 +1,7 @@
-// What the forms for software adapters read of a second weight, of the same type and shape as the first. Its numbers of u, or
-// its rows of A, are those after the first one's.
+// The same for a second weight, 1, of the type and shape of the first (matmul_lanes_first.wgsl). Its columns of u, or its rows
+// of A, are those after the first one's.
 //
-//   lora_1   [columns, R] f32   in, the matrix of its low-rank term, in the place of a residual
+//   lora_1   [columns, R] f32   in, B of its low-rank term, in the place of a residual
 //
 // Linked: matmul_operands.wgsl, and the weight's reader with names that end in _1.
 

@@ -7,7 +7,8 @@
 //             walked: see matmul_tiles.wgsl. The forms for software adapters have constants for some of them
 //   weight    [columns, depth] in nt, [depth, columns] in nn   in, read by `load_weight`
 //   x         [N, x_stride] f32   in, x' is its columns from x_column on
-//   u         [N, u_stride] f32   in, u' is its columns from u_column on
+//   u         [N, u_stride] f32   in, u' is its columns from u_column on; or A [·, depth], of which u_column is a row, where
+//             a form for software adapters multiplies x with it
 //   lora      [columns, R] in nt, [R, columns] in nn   f32   in
 //   y         [N, y_stride] f32   out, overwritten, or added to; y' is its columns from y_column on
 //

@@ -222,7 +222,7 @@ gpuTest("a product that multiplies with A itself has the bits of one after x · 
         const weight = uploadWeight(allocator, { type: "f16", shape: [C, depth] }, w.bytes);
         const A: Weight = { type: "f32", values: t.a, shape: [2 * rank, depth] };
         const term = { column: rank, matrix: t.b, scale: 0.3 }, options = { compute, layout } as const;
-        matmul(recorder, "nt", { x: t.x, weight: A, y: t.u }, { compute });
+        matmul(recorder, "nt", { x: t.x, weight: A, y: t.u }, { compute, layout: SINGLE_LANE });
         matmul(recorder, "nt", { x: t.x, weight, y: t.y, lora: { ...term, u: t.u } }, options);
         matmul(
           recorder,
@@ -234,15 +234,20 @@ gpuTest("a product that multiplies with A itself has the bits of one after x · 
       expectClose(out.own, out.y, EXACT, `rank ${rank}, ${compute}, ${JSON.stringify(layout)}`);
     }
   }
-}, ({ facts }) => facts.software ? null : "a GPU sums x · Aᵀ in chunks");
+});
 
-Deno.test("products multiply with A on a software adapter, where there are few rows and a low rank", () => {
-  const card = assumedGpu(), software = { facts: { ...card.facts, software: true } };
-  assert.ok(takesA(software, { rows: 32, rank: 16 }));
-  assert.ok(!takesA(software, { rows: 33, rank: 16 }));
-  assert.ok(takesA(software, { rows: 64, rank: 8 }));
-  assert.ok(!takesA(software, { rows: 1, rank: 20 }));
-  assert.ok(!takesA(card, { rows: 1, rank: 4 }));
+Deno.test("products multiply with A on a software adapter, where that takes less than a dispatch", () => {
+  const card = assumedGpu(), lanes = { facts: { ...card.facts, software: true }, subgroup_size: 8 };
+  // 32 workgroups for gate and up of the demo's model: 32 · 8 · 256 · 32 products.
+  const demo = { rows: 32, columns: 1024, depth: 256, rank: 8 };
+  assert.ok(takesA(lanes, demo));
+  assert.ok(!takesA(lanes, { ...demo, rows: 33 }));
+  assert.ok(!takesA(lanes, { ...demo, rows: 1, rank: 20 }));
+  // One row costs as much as four.
+  assert.ok(takesA(lanes, { ...demo, rows: 1, rank: 16, depth: 1024 }));
+  assert.ok(!takesA(lanes, { ...demo, rows: 1, rank: 16, depth: 1028 }));
+  assert.ok(!takesA({ ...lanes, subgroup_size: 0 }, { ...demo, rows: 1 }));
+  assert.ok(!takesA(card, { ...demo, rows: 1 }));
 });
 
 gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
@@ -262,6 +267,15 @@ gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
   assert.throws(
     () => matmul(recorder, "nt", { x: tensor(2, 4), weight, y: tensor(2, 8), lora }, compute),
     new ShapeError("Cannot use u [4, 8]: expected [4, 4]"),
+  );
+  const a = { ...lora, u: tensor(4, 4) };
+  assert.throws(
+    () =>
+      matmul(recorder, "nt", { x: tensor(2, 4), weight, y: tensor(2, 8), lora: a }, {
+        ...compute,
+        layout: SMALL,
+      }),
+    /Cannot take A or two weights/,
   );
   allocator.destroy();
   recorder.destroy();

@@ -197,16 +197,16 @@ function lanesParts({ orientation }: MatmulKind, layout: LanesLayout, terms: Pro
     { file: "matmul_lanes_first.wgsl", text: firstWgsl },
     ...finishParts(terms),
     lanesPart(lanes),
-    constantsPart({ HAS_LORA, HAS_REST, READS_U: HAS_LORA && RANK === 0 }),
   ];
   if (layout.owns === "rows") {
     const constants = { ...sizes, ...ranks, COLUMNS4: COLUMNS / 4, PHASES: RANK > 0 ? 1 : 2 };
     const text = unroll(lanesNtWgsl, constants, { products: lanesProductsWgsl });
-    return [...shared, { file: "matmul_lanes_nt.wgsl", text }];
+    return [...shared, constantsPart({ HAS_LORA }), { file: "matmul_lanes_nt.wgsl", text }];
   }
   assert(VECTORS === 4 && lanes > 1, "lanes of 4 columns share rows of x");
   const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS, ...ranks });
-  return [...shared, pairsPart(WEIGHTS), { file: "matmul_lanes_few.wgsl", text }];
+  const constantsOfFew = constantsPart({ HAS_REST, READS_U: HAS_LORA && RANK === 0 });
+  return [...shared, constantsOfFew, pairsPart(WEIGHTS), { file: "matmul_lanes_few.wgsl", text }];
 }
 
 /** The most rows or columns, in fours, that neighbouring threads stage at once: as many as there are banks of vectors. */
@@ -268,7 +268,7 @@ export function segmentsParts(
 
 /**
  * The reader of one weight of several: what its type's text declares gets the weight's index, and the bindings from this one
- * on. It also defines `weight_0`, with the index, which reads what is multiplied.
+ * on. It also defines `weight_<index>(i)`, the four numbers as they are multiplied.
  */
 function indexedWeightPart(
   kind: MatmulKind,

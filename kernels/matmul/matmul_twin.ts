@@ -8,11 +8,23 @@ import type { Tensor } from "../tensor.ts";
 import { deviceForm } from "../variant.ts";
 import { expectWeight, type Weight, weightOperands, type WeightPart } from "../weights/weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
-import { expectLora, grid, hasRest, type LoraTerm, matmulKernel, ofSecond, readsHalves } from "./matmul.ts";
+import {
+  expectLanes,
+  expectLora,
+  grid,
+  hasRest,
+  type LoraTerm,
+  matmulKernel,
+  ofSecond,
+  readsHalves,
+} from "./matmul.ts";
 import { chooseLayout, type MatmulLayout } from "./matmul_layout.ts";
 import { readsPairs } from "./matmul_text.ts";
 
-/** The operands x, u, and the matrices of both terms. */
+/**
+ * The operands x, u, and the matrices of both terms. With two planes of both weights all that is read through textures are 8,
+ * as many as a software adapter must have.
+ */
 const X_AND_TERMS = 4;
 
 /** Two weights `[columns, depth]`, each with its low-rank term. */
@@ -80,7 +92,7 @@ export function matmulTwin(
   const { gpu } = recorder, [first, second] = weights as readonly [WeightPart, WeightPart];
   if (!areTwins(weights, terms ?? [])) {
     throw new ShapeError(
-      "Cannot use two weights together: they, or their low-rank terms, differ in more than numbers",
+      "Cannot use two weights together: expected one type and shape, each in one part, and adjacent low-rank terms",
     );
   }
   const [rows, depth] = expectShape(x, "x", 2), [columns] = expectWeight(first, "first weight");
@@ -94,6 +106,7 @@ export function matmulTwin(
   const ranks = (terms ?? []).map((term) => expectLora(term, { orientation: "nt", ...size }));
   const kind = { weight: first.type, orientation: "nt", compute } as const;
   const layout = given ?? chooseLayout(gpu, size, { reads_pairs: readsPairs(kind) });
+  expectLanes(layout, "nt");
   const [rank = 0] = ranks, term = terms?.[0], nothing = { addend: 0, continued: 0 };
   recorder.dispatch(
     matmulKernel(kind, layout, {

@@ -28,8 +28,8 @@ const layouts = (gpu: Gpu) => [
   SINGLE_LANE,
 ];
 
-/** Rows and columns that fill no tile, a depth with a rest, and a rank that no subgroup's lanes share evenly. */
-const N = 5, C = 36, RANK = 12, STRIDE = 2 * RANK + 8;
+/** Rows and columns that fill no tile. */
+const N = 5, C = 36, STRIDE = 32;
 
 /** What the products of a case have in common. */
 interface Case {
@@ -37,29 +37,35 @@ interface Case {
   depth: number;
   /** What the low-rank terms get, if there are any. */
   lora: "u" | "a" | null;
+  rank: number;
+  compute: "f32" | "f16";
   layout: MatmulLayout;
 }
 
 /** Runs `matmul` for both weights, the gate, and both kinds of twins. */
-async function runCase(gpu: Gpu, { type, depth, lora, layout }: Case, activation: "silu" | "gelu_tanh") {
+async function runCase(
+  gpu: Gpu,
+  { type, depth, lora, rank, compute, layout }: Case,
+  activation: "silu" | "gelu_tanh",
+) {
   const [a, b] = [1, 2].map((seed) => randomWeight(seed, type, C * depth));
   return await run(gpu, {
     x: [randomNormal(3, N * depth), [N, depth]],
     u: filled(NaN, N, STRIDE),
     a: [randomNormal(4, STRIDE * depth), [STRIDE, depth]],
-    m: [randomNormal(5, C * RANK), [C, RANK]],
-    n: [randomNormal(6, C * RANK), [C, RANK]],
+    m: [randomNormal(5, C * rank), [C, rank]],
+    n: [randomNormal(6, C * rank), [C, rank]],
     ...{ y0: filled(NaN, N, C), y1: filled(NaN, N, C), h: filled(NaN, N, C) },
     ...{ twin0: filled(NaN, N, C), twin1: filled(NaN, N, C), gated: filled(NaN, N, C) },
   }, (recorder, t, allocator) => {
     const weights = [a!, b!].map(({ bytes }) => uploadWeight(allocator, { type, shape: [C, depth] }, bytes));
     const [first, second] = weights as [Weight, Weight],
-      options = { compute: "f32", layout } as const,
+      options = { compute, layout } as const,
       { x, u } = t;
     const term = { u, column: 4, matrix: t.m, scale: 0.5 },
-      other = { ...term, column: 4 + RANK, matrix: t.n };
+      other = { ...term, column: 4 + rank, matrix: t.n };
     const A: Weight = { type: "f32", values: t.a, shape: [STRIDE, depth] };
-    matmul(recorder, "nt", { x, weight: A, y: u }, { compute: "f32" });
+    matmul(recorder, "nt", { x, weight: A, y: u }, { compute, layout: SINGLE_LANE });
     matmul(recorder, "nt", { x, weight: first, y: t.y0, lora: lora ? term : undefined }, options);
     matmul(recorder, "nt", { x, weight: second, y: t.y1, lora: lora ? other : undefined }, options);
     gatedActivation(recorder, { gate: t.y0, up: t.y1, h: t.h }, activation);
@@ -78,11 +84,11 @@ gpuTest(
       // Few rows read no quantised weights.
       const is_few = layout.form === "lanes" && layout.owns === "columns";
       const cases: Omit<Case, "layout">[] = [
-        { type: "f32", depth: 64, lora: null },
-        // 20: a rest of the depth after its pairs.
-        { type: "f16", depth: 20, lora: "u" },
-        { type: "f16", depth: 20, lora: "a" },
-        ...is_few ? [] : [{ type: "q4_k", depth: 256, lora: "a" } as const],
+        { type: "f32", depth: 64, lora: null, rank: 4, compute: "f32" },
+        // 20: a rest of the depth after its pairs; 12: lanes do not share the rank evenly.
+        { type: "f16", depth: 20, lora: "u", rank: 12, compute: "f16" },
+        { type: "f16", depth: 20, lora: "a", rank: 12, compute: "f16" },
+        ...is_few ? [] : [{ type: "q4_k", depth: 256, lora: "a", rank: 4, compute: "f32" } as const],
       ];
       for (const [i, given] of cases.entries()) {
         const out = await runCase(gpu, { ...given, layout }, i === 1 ? "gelu_tanh" : "silu");

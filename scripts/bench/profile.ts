@@ -178,8 +178,9 @@ async function profileStep(
 
 function addGroup({ report }: KernelBench, step: string, group: Group & { ms: number; share: number }): void {
   const { name, params, dispatches, ms, share } = group, { rows, columns, depth } = params;
+  const weights = name.startsWith("matmul_twin") ? 2 : 1;
   const product = columns && depth
-    ? { gflops: round(2 * rows! * columns * depth * dispatches.length / ms / 1e6) }
+    ? { gflops: round(2 * weights * rows! * columns * depth * dispatches.length / ms / 1e6) }
     : {};
   const sizes = Object.entries(params).map(([key, value]) => `${key} ${value}`).join(" ");
   report.add({

@@ -42,6 +42,8 @@ interface Case {
   kernels: string[];
   /** On software adapters, which projections of a layer share a dispatch. */
   twins: ("k, v" | "gate, up")[];
+  /** Products with f32 weights of a layer with one row there: A where products do not multiply with it, and q in a case. */
+  f32_products: number;
 }
 
 const ATTENTION = "attention_paged";
@@ -57,6 +59,7 @@ const CASES: readonly Case[] = [
     lora: { rank: 16, targets: TARGETS },
     ...{ kv: "f32", compute: "f32", kernels: FUSED },
     twins: ["k, v", "gate, up"],
+    f32_products: 0,
   },
   {
     name: "biases, types of a K mixture, an adapter of some projections, half precision",
@@ -72,6 +75,7 @@ const CASES: readonly Case[] = [
     lora: { rank: 6, targets: ["v_proj", "up_proj", "down_proj"] },
     ...{ kv: "f16", compute: "f16", kernels: FUSED },
     twins: [],
+    f32_products: 0,
   },
   {
     name: "adjacent pairs, no adapter",
@@ -80,6 +84,7 @@ const CASES: readonly Case[] = [
     lora: null,
     ...{ kv: "f16", compute: "f32", kernels: FUSED },
     twins: ["k, v"],
+    f32_products: 1,
   },
   {
     name: "no position embedding, norms and biases, another activation, a high rank",
@@ -87,6 +92,7 @@ const CASES: readonly Case[] = [
     lora: { rank: 68, targets: ["q_proj", "k_proj", "gate_proj", "o_proj"] },
     ...{ kv: "f32", compute: "f16", kernels: FUSED },
     twins: [],
+    f32_products: 3,
   },
   {
     name: "norms of outputs, and biases of the gate and what it multiplies, are operations of their own",
@@ -94,6 +100,7 @@ const CASES: readonly Case[] = [
     lora: { rank: 4, targets: ["q_proj", "o_proj"] },
     ...{ kv: "f32", compute: "f32" },
     twins: ["k, v"],
+    f32_products: 0,
     kernels: [
       ...["rms_norm_forward_tiles", "matmul_segments", "fused_heads", ATTENTION],
       ...["matmul_nt", "matmul_chunks", "matmul_nt", "matmul_chunks", "rms_norm_forward_tiles"],
@@ -270,8 +277,10 @@ for (const given of CASES) {
             fused.names.includes(name)
           );
           deepEqual(own, [], "has no dispatch of its own");
-          const twins = fused.names.filter((name) => name.startsWith("matmul_twin"));
-          deepEqual(twins.length, 2 * given.twins.length);
+          const count = ({ names }: typeof fused, start: string) =>
+            names.filter((name) => name.startsWith(start)).length / 2;
+          for (const pass of [fused, alone]) deepEqual(count(pass, "matmul_twin"), given.twins.length);
+          deepEqual(count(alone, "matmul_nt_f32"), given.f32_products);
           // In each of two layers: one for each of q, k and v where there are many rows; one for the last row.
           const heads = ({ names }: typeof fused) =>
             names.filter((name) => name.startsWith("fused_heads_lanes")).length;

@@ -260,7 +260,7 @@ function addOutput(
 /** Records u = x · Aᵀ for all targets of an input group, unless their products compute it. */
 function applyLoraA(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
   const place = pass.adapter?.layout.lora_a[layer]?.[group];
-  if (!place || multipliesA(pass)) return;
+  if (!place || multipliesA(pass, layer, group)) return;
   const u = loraAOutput(pass, layer, group)!;
   const weight: Weight = { type: "f32", values: pass.adapter!.params.view(place), shape: place.shape };
   matmul(pass.model.recorder, "nt", { x, weight, y: u }, { compute: pass.model.compute });
@@ -302,8 +302,8 @@ function linear(
 }
 
 /**
- * Records the same for two projections of one input in one dispatch, without biases; or their gated product. False, and
- * nothing, where it does not fit. A pass whose activations are kept for a backward pass takes it for none.
+ * Records two projections of one input in one dispatch, with their low-rank terms and without biases; or their gated product.
+ * False, and nothing, where it does not fit. A pass whose activations are kept for a backward pass takes it for none.
  */
 function twinLinear(
   pass: ForwardPass,
@@ -311,11 +311,12 @@ function twinLinear(
   [first, second]: readonly [LoraTarget, LoraTarget],
   operands: Pick<TwinOperands, "x" | "out">,
 ): boolean {
+  if (pass.activations.options.kept !== "nothing") return false;
   const { recorder, compute, weights } = pass.model, { linears } = weights.layers[layer]!;
   const pair = [linears[first], linears[second]] as const;
   const [a, b] = [loraTerm(pass, layer, first), loraTerm(pass, layer, second)];
-  const twin = { weights: pair, terms: [a, b], outputs: "h" in operands.out ? 1 : 2 } as const;
-  if (pass.activations.options.kept !== "nothing" || !fitsTwin(recorder.gpu, twin)) return false;
+  const outputs = "h" in operands.out ? 1 : 2;
+  if (!fitsTwin(recorder.gpu, { weights: pair, terms: [a, b], outputs })) return false;
   matmulTwin(recorder, { ...operands, weights: pair, terms: a && b ? [a, b] : undefined }, { compute });
   return true;
 }
@@ -326,15 +327,25 @@ function loraTerm(pass: ForwardPass, layer: number, target: LoraTarget): LoraTer
   if (!adapter || !pair) return null;
   const group = groupOf(target), place = adapter.layout.lora_a[layer]![group]!;
   const term = { column: pair.column, matrix: adapter.params.view(pair.b), scale: adapter.scale };
-  return multipliesA(pass)
+  return multipliesA(pass, layer, group)
     ? { ...term, u: adapter.params.view(place), u_is_a: true }
     : { ...term, u: loraAOutput(pass, layer, group)! };
 }
 
-/** Whether the products of a pass multiply x with A. One whose activations are kept for a backward pass needs x · Aᵀ. */
-function multipliesA({ model, adapter, rows, activations }: ForwardPass): boolean {
-  const rank = adapter?.layout.padded_rank ?? 0;
-  return activations.options.kept === "nothing" && takesA(model.recorder.gpu, { rows, rank });
+/**
+ * Whether the products of an input group multiply x with A. A pass whose activations are kept for a backward pass needs
+ * x · Aᵀ.
+ */
+function multipliesA(
+  { model, adapter, rows, activations }: ForwardPass,
+  layer: number,
+  group: number,
+): boolean {
+  if (!adapter || activations.options.kept !== "nothing") return false;
+  const { padded_rank: rank, lora_a } = adapter.layout, [, depth] = lora_a[layer]![group]!.shape;
+  const { linears } = model.weights.layers[layer]!;
+  const columns = INPUT_GROUPS[group]!.reduce((sum, target) => sum + linears[target].shape[0], 0);
+  return takesA(model.recorder.gpu, { rows, columns, depth, rank });
 }
 
 /** Views of a layer's activations with the rows of the pass; `lora_a` is returned as it is. */

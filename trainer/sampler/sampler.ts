@@ -202,7 +202,8 @@ export class Sampler {
     const submits_steps = deviceForm(recorder.gpu) === "tiles";
     const given = { ...state, rows, ids: state.token, positions: state.token_position };
     let last = first;
-    const run = recorder.repeatable(() => {
+    // All steps run the same dispatches on the state that lies on the device.
+    const runTokens = recorder.repeatable(() => {
       last = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
     });
     for (let step = 0; step < steps; step++) {
@@ -211,7 +212,7 @@ export class Sampler {
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      run();
+      runTokens();
       if (submits_steps && step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });

@@ -33,7 +33,7 @@ export interface WeightType {
   readonly wgsl: WgslPart;
   /**
    * In place of `wgsl`, for kernels of few rows: declares `load_pair(i)` too, the elements 8·i … 8·i + 7. Absent: the type
-   * has none of these kernels. The readers of quantised types are long, and would be compiled into such a kernel 36 times.
+   * has none of these kernels. The readers of quantised types are long, and would be compiled into such a kernel 36 times or more.
    */
   readonly pairs_wgsl?: WgslPart;
   /** In place of `wgsl`, where `values` is a texture of halves (`TextureUse`). Absent: no texture has its numbers. */

@@ -60,6 +60,13 @@ export interface DecodeBlock {
   readonly sampled: Promise<SampledTokens[]>;
 }
 
+/** A pass that is recorded for each step of a block. */
+interface TokenPass {
+  record(): void;
+  /** The hidden states `[B, C]` that it computes; null before it was recorded. */
+  hidden: Tensor | null;
+}
+
 /** Blocks that the device has been given and that have not been read, at most. */
 const BLOCKS = 2;
 
@@ -93,6 +100,8 @@ export class Sampler {
   readonly #logits: Tensor;
   readonly #partials: Tensor;
   readonly #capacity: number;
+  /** By adapter, this for none, and by rows. */
+  readonly #passes = new WeakMap<object, Map<number, TokenPass>>();
   readonly allocator: Allocator;
   #activations: Activations | null = null;
 
@@ -196,23 +205,20 @@ export class Sampler {
     const { recorder, shape } = this.model;
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
-    const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff, sharing } = state;
+    const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff } = state;
     // A GPU works on a step while the next one is recorded. On a software adapter a submit waits for the one before, and
     // costs half a millisecond of the processors that the adapter computes on.
     const submits_steps = deviceForm(recorder.gpu) === "tiles";
-    const given = { ...state, rows, ids: state.token, positions: state.token_position };
+    const pass = this.#passOver({ adapter, rows, state, tokens });
     let last = first;
-    // All steps run the same dispatches on the state that lies on the device.
-    const runTokens = recorder.repeatable(() => {
-      last = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
-    });
     for (let step = 0; step < steps; step++) {
       normalizeOutput(this.model, { hidden: last, normed, rstd: cut(this.#rstd) });
       projectToLogits(this.model, { normed, logits });
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      runTokens();
+      pass.record();
+      last = pass.hidden!;
       if (submits_steps && step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
@@ -222,6 +228,27 @@ export class Sampler {
     // Whoever waits for it learns of a failure; if nobody does any more, it is no failure of this thread.
     sampled.catch(() => {});
     return { adapter, count, rows, state, tokens, sampled };
+  }
+
+  /**
+   * The pass over the tokens that rows have sampled. All steps of a block run the same dispatches on the state that lies on
+   * the device. On a software adapter those of later blocks do too; on a GPU they depend on the number of tokens, and on
+   * which pages are shared.
+   */
+  #passOver({ adapter, rows, state, tokens }: Omit<DecodeBlock, "sampled" | "count">): TokenPass {
+    const by_rows = this.#passes.get(adapter ?? this) ?? new Map<number, TokenPass>();
+    this.#passes.set(adapter ?? this, by_rows);
+    const known = by_rows.get(rows), { recorder } = this.model, { sharing } = state;
+    if (known) return known;
+    const given = { ...state, rows, ids: state.token, positions: state.token_position };
+    const pass: TokenPass = {
+      hidden: null,
+      record: recorder.repeatable(() => {
+        pass.hidden = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
+      }),
+    };
+    if (deviceForm(recorder.gpu) === "lanes") by_rows.set(rows, pass);
+    return pass;
   }
 
   /**

@@ -189,9 +189,10 @@ export class Recorder {
   /** Records what `body` records. Null when it cannot be recorded again. */
   #record(body: () => void): Recorded | null {
     const first = this.#dispatches.length, params_offset = this.#params_bytes, { submits } = this.counters;
+    // What the body itself makes void is so from the start.
     const age = this.#age;
     body();
-    if (this.counters.submits !== submits || this.#age !== age) return null;
+    if (this.counters.submits !== submits) return null;
     const params = new Uint8Array(this.#params_data.buffer).slice(params_offset, this.#params_bytes);
     return { dispatches: this.#dispatches.slice(first), params_offset, params, age };
   }

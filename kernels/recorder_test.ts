@@ -262,6 +262,29 @@ gpuTest(
   },
 );
 
+gpuTest(
+  "a body runs again when it forgot or discarded something, or when something was discarded since",
+  async (gpu) => {
+    await withRecorder(gpu, (recorder, allocator) => {
+      const x = allocator.create("test", [1], "u32");
+      for (const change of [() => recorder.forgetAll(), () => recorder.discard()]) {
+        let bodies = 0;
+        const changing = recorder.repeatable(() => {
+          recorder.dispatch(mix, { value: 1 }, { x }, [1]);
+          if (++bodies === 1) change();
+        });
+        for (let i = 0; i < 3; i++) changing();
+        assert.equal(bodies, 2);
+        change();
+        changing();
+        assert.equal(bodies, 3);
+      }
+      recorder.discard();
+      return Promise.resolve();
+    });
+  },
+);
+
 gpuTest("repeated dispatches beyond the parameters of one submit continue in another", async (gpu) => {
   await withRecorder(gpu, async (recorder, allocator) => {
     const fit = PARAMS_BYTES / roundUp(MIN_PARAMS_BYTES, gpu.device.limits.minUniformBufferOffsetAlignment);

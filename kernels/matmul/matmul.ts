@@ -45,8 +45,8 @@ import {
 export interface LoraTerm {
   u: Tensor;
   /**
-   * u is A itself, `[·, depth] f32`, `column` is its first row, and the kernel multiplies x with its R rows: only in `nt`, and
-   * where {@link takesA}.
+   * u is A itself, `[·, depth] f32`, `column` is its first row, and the kernel multiplies x with its R rows: only in `nt` of the
+   * form `lanes`. {@link takesA} says where it pays.
    */
   u_is_a?: boolean;
   column: number;
@@ -377,7 +377,7 @@ export function expectLora(
  * Whether the products of an input take A instead of x · Aᵀ (`LoraTerm.u_is_a`): on a software adapter, where every workgroup
  * then multiplies its rows with A. For small products that takes less time than a dispatch for x · Aᵀ.
  *
- * @param product Rows and depth of x; columns of all products of this input together.
+ * @param product Rows and depth of x; columns of all products with a term of this input together; the rank.
  */
 export function takesA(
   gpu: Pick<Gpu, "facts" | "subgroup_size">,

@@ -40,12 +40,13 @@ interface Group {
   dispatches: Dispatch[];
 }
 
-/** Records the dispatches of `body`, which runs as usual. */
+/** Records all dispatches of `body`, which runs as usual: none is repeated from before. */
 async function recordDispatches(
   recorder: Recorder,
   body: () => Promise<unknown>,
 ): Promise<Dispatch[]> {
   const dispatches: Dispatch[] = [], original = recorder.dispatch;
+  recorder.forgetAll();
   recorder.dispatch = (...given) => {
     const [kernel, params, operands, grid] = given;
     dispatches.push({ kernel, params, operands, grid } as unknown as Dispatch);

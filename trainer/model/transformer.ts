@@ -342,9 +342,10 @@ function multipliesA(
   group: number,
 ): boolean {
   if (!adapter || activations.options.kept !== "nothing") return false;
-  const { padded_rank: rank, lora_a } = adapter.layout, [, depth] = lora_a[layer]![group]!.shape;
-  const { linears } = model.weights.layers[layer]!;
-  const columns = INPUT_GROUPS[group]!.reduce((sum, target) => sum + linears[target].shape[0], 0);
+  const { padded_rank: rank, lora_a, pairs } = adapter.layout, [, depth] = lora_a[layer]![group]!.shape;
+  const columns = INPUT_GROUPS[group]!.reduce((sum, target) => {
+    return sum + (pairs[layer]![target]?.b.shape[0] ?? 0);
+  }, 0);
   return takesA(model.recorder.gpu, { rows, columns, depth, rank });
 }
 

@@ -101,7 +101,7 @@ export class Sampler {
   readonly #partials: Tensor;
   readonly #capacity: number;
   /** By adapter, this for none, and by rows. */
-  readonly #passes = new WeakMap<object, Map<number, TokenPass>>();
+  #passes = new WeakMap<object, Map<number, TokenPass>>();
   readonly allocator: Allocator;
   #activations: Activations | null = null;
 
@@ -275,6 +275,7 @@ export class Sampler {
 
   /** Frees the cache and the activations, for others to use. No sequence may have pages. The next step allocates them. */
   release(): void {
+    this.#passes = new WeakMap();
     this.#cache.free();
     this.#activations?.allocator.destroy();
     this.#activations = null;

@@ -218,8 +218,20 @@ export function openApiDocument(routes: readonly Route[]): OpenApiDocument {
   };
 }
 
-/** The document's text, as in the stored copy and from `svc-server openapi`. */
+/** Objects with fewer levels around them have a line for each of their entries: operations and schemas have one. */
+const LINE_LEVELS = 3;
+
+/** The document's text, as in the stored copy and from `svc-server openapi`: an operation or a schema is a line. */
 export function openApiText(routes: readonly Route[]): string {
-  // One space for each level: deep documents are mostly indentation.
-  return `${JSON.stringify(openApiDocument(routes), null, 1)}\n`;
+  return `${linesOf(openApiDocument(routes), 0)}\n`;
+}
+
+function linesOf(value: unknown, level: number): string {
+  const is_object = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!is_object || level === LINE_LEVELS) return JSON.stringify(value);
+  const indent = " ".repeat(level);
+  const lines = Object.entries(value).map(([name, entry]) =>
+    `${indent} ${JSON.stringify(name)}: ${linesOf(entry, level + 1)}`
+  );
+  return `{\n${lines.join(",\n")}\n${indent}}`;
 }

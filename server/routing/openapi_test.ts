@@ -84,6 +84,11 @@ Deno.test("the document of the table is sound, and has every route once", () => 
 Deno.test("the stored copy is the document of the table", async () => {
   const stored = await Deno.readTextFile(new URL("../../api/openapi.json", import.meta.url));
   assert.equal(stored, openApiText(ROUTES));
+  assert.deepEqual(JSON.parse(stored), openApiDocument(ROUTES));
+  const operations = stored.split("\n").filter((line) =>
+    /^ {3}"(?:get|post|put|patch|delete)": \{.*\},?$/.test(line)
+  );
+  assert.equal(operations.length, ROUTES.length, "an operation is a line");
 });
 
 Deno.test("the server answers with the document, each time", async () => {

@@ -189,7 +189,9 @@ Deno.test("the recorded steps are those of the program, and every kernel in them
     const layers = 24 * (4 + 4 + 1) + 2;
     // Rows and tokens are looked up, states stored; norm, head, two kernels of sampling, one that advances.
     assert.equal(decode.length, layers + 2 + 1 + 5);
-    assert.equal(prefill.length, layers + 3);
+    // Of the last layer keys and values of all rows: A, two products, the sums of each, biases, a rotation, the writing. Then
+    // the rows that are read, with their places and norm.
+    assert.equal(prefill.length, layers + 3 + 10 + 2);
     const rows = (launches: Launch[]) => new Set(launches.map(({ params }) => params.rows));
     assert.ok(rows(decode).has(64) && rows(prefill).has(256) && rows(training).has(1024));
     const unknown = [...prefill, ...decode, ...training].filter(({ kernel }) =>

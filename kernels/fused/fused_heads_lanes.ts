@@ -58,19 +58,23 @@ const headsLanesKernel = kernelFamily((
  * Records what `fusedHeads` does, on a software adapter and from the projections themselves with their low-rank terms: q
  * holds its own, and k and v `[N, K, D] f32` those of keys and values.
  *
+ * @param options.has_queries Whether queries are finished too; otherwise q only gives their shape.
  * @throws {ShapeError} When shapes do not belong together.
  */
 export function fusedHeadsLanes(
   recorder: Recorder,
   { k, v, ...tensors }: FusedHeadsTensors & { k: Tensor; v: Tensor },
   eps: number,
+  { has_queries = true }: { has_queries?: boolean } = {},
 ): void {
   const heads = headOperands(recorder, tensors),
     { rows, width, query_heads: H, kv_heads: K, rotates } = heads;
   for (const [name, tensor] of Object.entries({ k, v })) expectShape(tensor, name, [rows, K, width]);
   const values = Object.assign({}, ...heads.segments.map((head, s) => indexed(head, s)));
   const biases = tensors.heads.some(({ bias }) => bias !== null) ? 1 : 0;
-  const parts: [Part, number][] = rows < ROWS_BY_PART ? [["all", H + 2 * K]] : [["q", H], ["k", K], ["v", K]];
+  const keys_values: [Part, number][] = [["k", K], ["v", K]], all: [Part, number] = ["all", H + 2 * K];
+  const with_queries: [Part, number][] = rows < ROWS_BY_PART ? [all] : [["q", H], ...keys_values];
+  const parts = has_queries ? with_queries : keys_values;
   for (const [part, count] of parts) {
     recorder.dispatch(
       headsLanesKernel(part, rotates ? heads.pairing : "", biases, tensors.k_pages.dtype),

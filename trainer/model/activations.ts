@@ -159,3 +159,17 @@ export class Activations {
 export function firstRows(tensor: Tensor, ...shape: number[]): Tensor {
   return view(tensor, shape);
 }
+
+/** Views of a layer's activations with the rows of the pass; `lora_a` is returned as it is. */
+export function viewLayer(activations: Activations, layer: number, rows: number): LayerActivations {
+  const { lora_a, ...tensors } = activations.layer(layer);
+  const capacity = activations.options.rows;
+  const cut = Object.fromEntries(
+    Object.entries(tensors).map(([name, tensor]) => {
+      if (tensor === null) return [name, null];
+      const [first, ...rest] = tensor.shape as [number, ...number[]];
+      return [name, firstRows(tensor, first / capacity * rows, ...rest)];
+    }),
+  );
+  return { ...cut, lora_a } as unknown as LayerActivations;
+}

@@ -37,6 +37,8 @@ export interface ProductPass {
 export interface PageWrites {
   places: Tensor;
   layer(index: number): { k_pages: Tensor; v_pages: Tensor };
+  /** Records the writing of a layer's keys and values, `[N, K, D] f32`, which are not in its pages yet. */
+  write(layer: number, tensors: { k: Tensor; v: Tensor }): void;
 }
 
 /**
@@ -101,15 +103,16 @@ export function finishesHeads(pass: ProductPass, layer: number, given: HeadTenso
 }
 
 /**
- * Records, on a software adapter, what follows the projections of q, k and v without their biases: q in place, keys and
- * values into their pages. k and v are `[N, K, D] f32`.
+ * Records, on a software adapter, what follows the projections of q, k and v without their biases: q in place, if there are
+ * queries, and keys and values into their pages. k and v are `[N, K, D] f32`.
  */
 export function finishHeads(
   pass: ProductPass,
   layer: number,
   { k, v, ...given }: HeadTensors & { k: Tensor; v: Tensor },
+  options: { has_queries: boolean },
 ): void {
-  fusedHeadsLanes(pass.model.recorder, { ...headsOf(pass, layer, given)!, k, v }, given.norm_eps);
+  fusedHeadsLanes(pass.model.recorder, { ...headsOf(pass, layer, given)!, k, v }, given.norm_eps, options);
 }
 
 /** Records h = activation(gate_proj(x)) · up_proj(x); false, and nothing, where it does not fit. */

@@ -6,6 +6,7 @@ import type { Grid, Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
 import { Recorder } from "../../kernels/recorder.ts";
+import { gatherRows } from "../../kernels/rows/rows.ts";
 import { ropeTable } from "../../kernels/rope/rope.ts";
 import { Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { WeightTypeName } from "../../kernels/weights/table.ts";
@@ -13,12 +14,14 @@ import { Activations } from "./activations.ts";
 import { adapterLayout, DeviceAdapter } from "./device_adapter.ts";
 import { TEST_LAYER, testShape } from "./model_testing.ts";
 import { type LayerShape, linearShape, type ModelShape } from "./model_shape.ts";
-import { type AttentionTensors, forward, type Model } from "./transformer.ts";
+import { type AttentionTensors, forward, forwardToLastLayer, lastLayer, type Model } from "./transformer.ts";
 import type { LayerWeights, ModelWeights } from "./weights.ts";
 
 /** The same bits. */
 const EXACT = { relative: 0, absolute: 0 };
 const ROWS = 69, POSITIONS = 96, PAGES = 8;
+/** Rows of passes after each other: many, a few and one. */
+const CUT: readonly [from: number, to: number][] = [[0, ROWS - 9], [ROWS - 9, ROWS - 1], [ROWS - 1, ROWS]];
 const TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"] as const;
 
 /** Remembers the names of dispatched kernels. */
@@ -179,9 +182,16 @@ function adapterOf(allocator: Allocator, { shape }: Model, { lora }: Case): Devi
   return adapter;
 }
 
+/** How hidden states are computed: with what a backward pass needs, or without; of all rows, or of each part's last one. */
+interface Way {
+  kept: "activations" | "nothing";
+  parts: readonly [from: number, to: number][];
+  last_only?: boolean;
+}
+
 /**
- * The hidden states of rows `from` to `to` of one sequence after the last layer, over pages that it fills; with what a
- * backward pass needs, or without.
+ * The hidden states of rows `from` to `to` of one sequence after the last layer, over pages that it fills; zeros for rows
+ * that are not computed.
  */
 async function hiddenStates(
   allocator: Allocator,
@@ -190,7 +200,7 @@ async function hiddenStates(
     adapter: DeviceAdapter | null;
     given: Case;
   },
-  { kept, parts }: { kept: "activations" | "nothing"; parts: readonly [from: number, to: number][] },
+  { kept, parts, last_only = false }: Way,
 ): Promise<{ hidden: Float32Array; names: string[] }> {
   const { recorder, shape } = model, scope = allocator.scope();
   const { heads, kv_heads, head_width, width } = shape;
@@ -203,34 +213,35 @@ async function hiddenStates(
   const words = (values: number[], ...dims: number[]) => scope.upload("test", dims, Uint32Array.from(values));
   // Pages in another order than that of the positions; slot 1 of 2.
   const page_table = words([0, 0, 0, 5, 2, 7], 2, 3), hidden = new Float32Array(ROWS * width);
-  let names: string[] = [];
-  for (const [from, to] of parts) {
-    const rows = to - from, places = scope.create("test", [rows, 2], "u32");
-    const range = Array.from({ length: rows }, (_, i) => from + i);
+  const passOf = (range: number[]) => {
+    const rows = range.length, places = scope.create("test", [rows, 2], "u32");
     const positions = words(range, rows), slots = words(range.map(() => 1), rows);
     const ids = words(range.map((i) => (7 * i + 3) % 64), rows);
     kvPlaces(recorder, { page_table, slots, positions, places }, kv_heads);
     const state = scope.create("test", [rows, heads, 2]);
-    const attend = (layer: number, { q, k, v, o, rules, in_pages }: AttentionTensors) => {
-      const paged = { page_table, slots, positions, ...caches[layer]! };
-      if (!in_pages) kvWrite(recorder, { k, v, ...paged });
-      attentionPaged(recorder, { q, o, state, ...paged }, rules);
+    const paged = (layer: number) => ({ page_table, slots, positions, ...caches[layer]! });
+    const write = (layer: number, tensors: { k: Tensor; v: Tensor }) =>
+      kvWrite(recorder, { ...tensors, ...paged(layer) });
+    const attend = (layer: number, { q, k, v, o, rules }: AttentionTensors) => {
+      if (kept !== "nothing") write(layer, { k, v });
+      attentionPaged(recorder, { q, o, state, ...paged(layer) }, rules);
     };
-    const pages = { places, layer: (layer: number) => caches[layer]! };
-    const start = recorder.names.length;
-    const out = forward({
-      model,
-      adapter,
-      rows,
-      ids,
-      positions,
-      activations,
-      attend,
-      pages: kept === "nothing" ? pages : undefined,
-    });
+    const pages = { places, layer: (layer: number) => caches[layer]!, write };
+    const own = { pages: kept === "nothing" ? pages : undefined, attend };
+    return { model, adapter, rows, ids, positions, activations, ...own };
+  };
+  const lastRow = (range: number[]) => {
+    const x = forwardToLastLayer(passOf(range)), last = scope.create("test", [1, width]);
+    gatherRows(recorder, { x, index: words([range.length - 1], 1), y: last });
+    return lastLayer(passOf(range.slice(-1)), last);
+  };
+  let names: string[] = [];
+  for (const [from, to] of parts) {
+    const range = Array.from({ length: to - from }, (_, i) => from + i), start = recorder.names.length;
+    const out = last_only ? lastRow(range) : forward(passOf(range));
     names = recorder.names.slice(start);
-    const [bytes] = await recorder.submitAndRead([out]);
-    hidden.set(new Float32Array(bytes!).subarray(0, rows * width), from * width);
+    const [bytes] = await recorder.submitAndRead([out]), rows = last_only ? 1 : range.length;
+    hidden.set(new Float32Array(bytes!).subarray(0, rows * width), (to - rows) * width);
   }
   scope.destroy();
   recorder.forgetAll();
@@ -264,11 +275,15 @@ for (const given of CASES) {
           ok(!plain.names.some((name) => name.startsWith("fused")));
           expectClose(fused.hidden, plain.hidden, EXACT, "hidden states");
           // A row has the same bits alone and among others.
-          const alone = await hiddenStates(allocator, parts, {
-            kept: "nothing",
-            parts: [[0, ROWS - 9], [ROWS - 9, ROWS - 1], [ROWS - 1, ROWS]],
-          });
+          const alone = await hiddenStates(allocator, parts, { kept: "nothing", parts: CUT });
           expectClose(alone.hidden, plain.hidden, EXACT, "rows alone");
+          // And where the others end before the last layer.
+          const last = await hiddenStates(allocator, parts, { kept: "nothing", parts: CUT, last_only: true });
+          for (const row of CUT.map(([, to]) => to - 1)) {
+            const of_row = ({ hidden }: typeof last) =>
+              hidden.subarray(row * model.shape.width, (row + 1) * model.shape.width);
+            expectClose(of_row(last), of_row(plain), EXACT, `row ${row} alone in the last layer`);
+          }
           if (form === "tiles") {
             return deepEqual(kinds(fused.names).slice(-given.kernels.length), given.kernels);
           }

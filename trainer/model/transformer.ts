@@ -1,19 +1,14 @@
 /** Records the forward pass: the embedding, then layers of attention and feed-forward. */
 
-import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { AttentionRules } from "../../kernels/attention/visibility.ts";
-import { addBias } from "../../kernels/bias/bias.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { gatedActivation } from "../../kernels/gated_activation/gated_activation.ts";
-import { type LoraTerm, matmul, type MatmulOperands, takesA } from "../../kernels/matmul/matmul.ts";
-import { fitsTwin, matmulTwin, type TwinOperands } from "../../kernels/matmul/matmul_twin.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
-import type { Weight } from "../../kernels/weights/weight.ts";
-import { type Activations, firstRows, type LayerActivations } from "./activations.ts";
-import { type DeviceAdapter, INPUT_GROUPS } from "./device_adapter.ts";
+import { type Activations, firstRows, type LayerActivations, viewLayer } from "./activations.ts";
+import type { DeviceAdapter } from "./device_adapter.ts";
 import {
   finishesHeads,
   finishHeads,
@@ -23,6 +18,7 @@ import {
   type HeadTensors,
   type PageWrites,
 } from "./fused_layer.ts";
+import { applyLoraA, groupOf, linear, twinLinear } from "./linear.ts";
 import type { ModelShape } from "./model_shape.ts";
 import type { ModelWeights } from "./weights.ts";
 
@@ -55,8 +51,6 @@ export interface AttentionTensors {
   /** The logsumexp of the scores, `[N, H]`, which the backward pass reads. */
   lse: Tensor;
   rules: AttentionRules;
-  /** Whether k and v are in the pages of the pass already, and nowhere else. */
-  in_pages: boolean;
 }
 
 /** The input of a pass over N rows. The caller decides how rows attend to each other or to a cache. */
@@ -68,26 +62,67 @@ export interface ForwardPass {
   ids: Tensor;
   positions: Tensor;
   activations: Activations;
-  /** For a pass that writes keys and values to pages as it computes them where it can. */
+  /** For a pass that writes keys and values to pages; where it can, as it computes them. */
   pages?: PageWrites | undefined;
-  /** Records the attention of a layer: it reads q, k and v, and writes o. */
+  /** Records the attention of a layer: it reads q, and k and v or the pages, and writes o. */
   attend(layer: number, tensors: AttentionTensors): void;
 }
 
+/** A pass over layers alone. */
+type LayerPass = Omit<ForwardPass, "ids">;
+
 /** Records the pass and returns the hidden states after the last layer, `[N, C]`. */
 export function forward(pass: ForwardPass): Tensor {
-  const { model, rows, activations, ids } = pass;
-  const { width, embedding_scale } = model.shape, layers = model.shape.layers.length;
+  return firstLayers(pass, pass.model.shape.layers.length).x;
+}
+
+/**
+ * Records a pass over pages of which nobody reads hidden states after the last layer: of that layer only keys and values.
+ *
+ * @returns The hidden states before the last layer, `[N, C]`, for {@link lastLayer}.
+ */
+export function forwardToLastLayer(pass: ForwardPass): Tensor {
+  const last = pass.model.shape.layers.length - 1, { x, is_normed } = firstLayers(pass, last);
+  const a = viewLayer(pass.activations, last, pass.rows);
+  if (!is_normed) normalizeAttentionInput(pass, last, { x, a });
+  projectHeads(pass, last, a, { ...headTensors(pass, last, a), has_queries: false });
+  return x;
+}
+
+/**
+ * Records the last layer of a pass whose rows have come through the others.
+ *
+ * @param x The hidden states before it, `[N, C]`; no buffer of the activations.
+ * @returns Those after it, `[N, C]`.
+ */
+export function lastLayer(pass: LayerPass, x: Tensor): Tensor {
+  return runLayer(pass, pass.model.shape.layers.length - 1, { x, is_normed: false }).x;
+}
+
+/** What a layer reads: the hidden states before it, and whether its `attn_in` is there already. */
+interface LayerInput {
+  x: Tensor;
+  is_normed: boolean;
+}
+
+/** Records the embedding and layers 0 to `count` − 1. @returns The input of the next one. */
+function firstLayers(pass: ForwardPass, count: number): LayerInput {
+  const { model, rows, activations, ids } = pass, { width, embedding_scale } = model.shape;
   const x = firstRows(activations.before(0), rows, width);
   embedding(model.recorder, { ids, table: model.weights.embedding, x }, embedding_scale);
-  let is_normed = false;
-  for (let layer = 0; layer < layers; layer++) {
+  let input: LayerInput = { x, is_normed: false };
+  for (let layer = 0; layer < count; layer++) {
     activations.keepHalves(model.recorder, layer, rows);
-    is_normed = attentionBlock(pass, layer, is_normed);
-    feedForwardInner(pass, layer, is_normed);
-    is_normed = feedForwardOutput(pass, layer);
+    input = runLayer(pass, layer, input);
   }
-  return firstRows(activations.before(layers), rows, width);
+  return input;
+}
+
+function runLayer(pass: LayerPass, layer: number, input: LayerInput): LayerInput {
+  const { model, rows, activations } = pass, is_ffn_normed = attentionBlock(pass, layer, input);
+  feedForwardInner(pass, layer, is_ffn_normed);
+  const is_normed = feedForwardOutput(pass, layer);
+  return { x: firstRows(activations.before(layer + 1), rows, model.shape.width), is_normed };
 }
 
 /**
@@ -95,75 +130,87 @@ export function forward(pass: ForwardPass): Tensor {
  * same order, so it computes the same bits, unless the hidden states were kept in half precision.
  */
 export function recomputeLayer(pass: ForwardPass, layer: number): void {
-  pass.activations.restoreHalves(pass.model.recorder, layer, pass.rows);
-  attentionBlock(pass, layer, false);
+  const { activations, model, rows } = pass;
+  activations.restoreHalves(model.recorder, layer, rows);
+  const x = firstRows(activations.before(layer), rows, model.shape.width);
+  attentionBlock(pass, layer, { x, is_normed: false });
   feedForwardInner(pass, layer, false);
   // The output is an activation only if it has a norm. Otherwise it is in the hidden states, which were kept, and the
   // backward pass needs only what its adapter reads.
-  if (pass.model.weights.layers[layer]!.ffn_out_norm) feedForwardOutput(pass, layer);
-  else applyLoraA(pass, layer, groupOf("down_proj"), viewLayer(pass.activations, layer, pass.rows).h);
+  if (model.weights.layers[layer]!.ffn_out_norm) feedForwardOutput(pass, layer);
+  else applyLoraA(pass, layer, groupOf("down_proj"), viewLayer(activations, layer, rows).h);
 }
 
 /**
  * middle = x + o_proj(attention(norm(x))), or x + norm(o_proj(…)) with an output norm.
  *
- * @param is_normed Whether `attn_in` is there already.
- * @returns Whether `ffn_in` is.
+ * @returns Whether `ffn_in` is there already.
  */
-function attentionBlock(pass: ForwardPass, layer: number, is_normed: boolean): boolean {
-  const { model: { recorder, shape, weights, rotations }, rows, activations, pages } = pass;
-  const { width, heads, kv_heads, head_width, norm_eps } = shape;
+function attentionBlock(pass: LayerPass, layer: number, { x, is_normed }: LayerInput): boolean {
+  const { model: { shape, weights }, rows, activations } = pass;
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
-  const x = firstRows(activations.before(layer), rows, width);
-  if (!is_normed) rmsNorm(recorder, { x, gamma: w.attn_norm, y: a.attn_in, rstd: a.attn_rstd }, norm_eps);
-  const q = firstRows(a.q, rows, heads, head_width), rotation = rotations[layer] ?? null;
-  const tensors = { q, pages, rotation, norm_eps };
-  const in_pages = fusedProjections(pass, layer, { x: a.attn_in, ...tensors }) ||
-    projectHeads(pass, layer, a, tensors);
+  if (!is_normed) normalizeAttentionInput(pass, layer, { x, a });
+  const tensors = headTensors(pass, layer, a);
+  if (!fusedProjections(pass, layer, { x: a.attn_in, ...tensors })) projectHeads(pass, layer, a, tensors);
   pass.attend(layer, {
-    q,
-    k: firstRows(a.k, rows, kv_heads, head_width),
-    v: firstRows(a.v, rows, kv_heads, head_width),
-    o: firstRows(a.o, rows, heads, head_width),
+    q: tensors.q,
+    ...keysAndValues(pass, a),
+    o: firstRows(a.o, rows, shape.heads, shape.head_width),
     lse: a.lse,
     rules: attentionRules(shape, layer),
-    in_pages,
   });
   const after = { gamma: w.attn_out_norm, out: a.attn_out, rstd: a.attn_out_rstd };
   const next = { gamma: w.ffn_norm, normed: a.ffn_in };
   return addOutput(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x, next, ...after });
 }
 
+function normalizeAttentionInput(
+  { model: { recorder, shape, weights } }: LayerPass,
+  layer: number,
+  { x, a: { attn_in: y, attn_rstd: rstd } }: { x: Tensor; a: LayerActivations },
+): void {
+  rmsNorm(recorder, { x, gamma: weights.layers[layer]!.attn_norm, y, rstd }, shape.norm_eps);
+}
+
+function headTensors({ model, rows, pages }: LayerPass, layer: number, a: LayerActivations): HeadTensors {
+  const { shape: { heads, head_width, norm_eps }, rotations } = model;
+  return { q: firstRows(a.q, rows, heads, head_width), pages, rotation: rotations[layer] ?? null, norm_eps };
+}
+
+/** Views of a layer's keys and values by head, `[N, K, D]`. */
+function keysAndValues({ model, rows }: LayerPass, a: LayerActivations): { k: Tensor; v: Tensor } {
+  const { kv_heads, head_width } = model.shape;
+  const by_head = (tensor: Tensor) => firstRows(tensor, rows, kv_heads, head_width);
+  return { k: by_head(a.k), v: by_head(a.v) };
+}
+
 /**
- * Records q, k and v from the normalised input, with their norms and rotations.
- *
- * @returns Whether k and v are in the pages instead.
+ * Records q, if it is wanted, k and v from the normalised input, with their norms and rotations. k and v of a pass with pages
+ * are in these at the end.
  */
 function projectHeads(
-  pass: ForwardPass,
+  pass: LayerPass,
   layer: number,
   a: LayerActivations,
-  tensors: HeadTensors,
-): boolean {
+  { has_queries = true, ...tensors }: HeadTensors & { has_queries?: boolean },
+): void {
   const { model: { recorder, shape, weights }, rows } = pass, w = weights.layers[layer]!;
   const { heads, kv_heads, head_width, norm_eps } = shape, x = a.attn_in;
   applyLoraA(pass, layer, 0, x);
   if (finishesHeads(pass, layer, tensors)) {
-    linear(pass, layer, "q_proj", { x, y: a.q, has_bias: false });
+    if (has_queries) linear(pass, layer, "q_proj", { x, y: a.q, has_bias: false });
     if (!twinLinear(pass, layer, ["k_proj", "v_proj"], { x, out: [a.k, a.v] })) {
       linear(pass, layer, "k_proj", { x, y: a.k, has_bias: false });
       linear(pass, layer, "v_proj", { x, y: a.v, has_bias: false });
     }
-    const by_head = (tensor: Tensor) => firstRows(tensor, rows, kv_heads, head_width);
-    finishHeads(pass, layer, { ...tensors, k: by_head(a.k), v: by_head(a.v) });
-    return true;
+    return finishHeads(pass, layer, { ...tensors, ...keysAndValues(pass, a) }, { has_queries });
   }
-  linear(pass, layer, "q_proj", { x, y: w.q_norm ? a.q_raw : a.q });
+  if (has_queries) linear(pass, layer, "q_proj", { x, y: w.q_norm ? a.q_raw : a.q });
   linear(pass, layer, "k_proj", { x, y: w.k_norm ? a.k_raw : a.k });
   linear(pass, layer, "v_proj", { x, y: a.v });
   for (
     const [from, to, gamma, rstd, count] of [
-      [a.q_raw, a.q, w.q_norm, a.q_rstd, heads],
+      ...has_queries ? [[a.q_raw, a.q, w.q_norm, a.q_rstd, heads] as const] : [],
       [a.k_raw, a.k, w.k_norm, a.k_rstd, kv_heads],
     ] as const
   ) {
@@ -174,7 +221,7 @@ function projectHeads(
     }
     rotate(pass, layer, { x: firstRows(to, rows, count, head_width), inverse: false });
   }
-  return false;
+  pass.pages?.write(layer, keysAndValues(pass, a));
 }
 
 /** How a layer computes scores from queries and keys, and which keys its rows see. */
@@ -196,7 +243,7 @@ export function rotate(
 }
 
 /** h = activation(gate_proj(n)) · up_proj(n), where n = norm(middle). @param is_normed Whether n is there already. */
-function feedForwardInner(pass: ForwardPass, layer: number, is_normed: boolean): void {
+function feedForwardInner(pass: LayerPass, layer: number, is_normed: boolean): void {
   const { model: { recorder, shape, weights } } = pass, { activation } = shape.layers[layer]!;
   const w = weights.layers[layer]!, a = viewLayer(pass.activations, layer, pass.rows);
   const norm = { x: a.middle, gamma: w.ffn_norm, y: a.ffn_in, rstd: a.ffn_rstd };
@@ -216,7 +263,7 @@ function feedForwardInner(pass: ForwardPass, layer: number, is_normed: boolean):
  *
  * @returns Whether `attn_in` of the next layer is there.
  */
-function feedForwardOutput(pass: ForwardPass, layer: number): boolean {
+function feedForwardOutput(pass: LayerPass, layer: number): boolean {
   const { model: { shape, weights }, rows, activations } = pass;
   const w = weights.layers[layer]!,
     a = viewLayer(activations, layer, rows),
@@ -235,7 +282,7 @@ function feedForwardOutput(pass: ForwardPass, layer: number): boolean {
  * @returns Whether it was.
  */
 function addOutput(
-  pass: ForwardPass,
+  pass: LayerPass,
   layer: number,
   target: "o_proj" | "down_proj",
   { x, y, residual, next, gamma, out, rstd }: {
@@ -255,110 +302,4 @@ function addOutput(
   linear(pass, layer, target, gamma ? { x, y: out! } : { x, y, residual });
   if (gamma) rmsNorm(recorder, { x: out!, gamma, y, rstd: rstd!, residual }, norm_eps);
   return false;
-}
-
-/** Records u = x · Aᵀ for all targets of an input group, unless their products compute it. */
-function applyLoraA(pass: ForwardPass, layer: number, group: number, x: Tensor): void {
-  const place = pass.adapter?.layout.lora_a[layer]?.[group];
-  if (!place || multipliesA(pass, layer, group)) return;
-  const u = loraAOutput(pass, layer, group)!;
-  const weight: Weight = { type: "f32", values: pass.adapter!.params.view(place), shape: place.shape };
-  matmul(pass.model.recorder, "nt", { x, weight, y: u }, { compute: pass.model.compute });
-}
-
-/** The buffer of x · Aᵀ of an input group, `[N, targets · padded rank]`; null for a group without targets. */
-export function loraAOutput(
-  pass: Pick<ForwardPass, "adapter" | "activations" | "rows">,
-  layer: number,
-  group: number,
-): Tensor | null {
-  const place = pass.adapter?.layout.lora_a[layer]?.[group];
-  return place ? firstRows(pass.activations.layer(layer).lora_a[group]!, pass.rows, place.shape[0]) : null;
-}
-
-/** The index of a projection's group in {@link INPUT_GROUPS}. */
-export function groupOf(target: LoraTarget): number {
-  return INPUT_GROUPS.findIndex((group) => (group as readonly LoraTarget[]).includes(target));
-}
-
-/**
- * Records y = x · Wᵀ + (alpha / rank) · u · Bᵀ (+ residual) (+ bias).
- *
- * @param has_bias Absent: true where there is one.
- */
-function linear(
-  pass: ForwardPass,
-  layer: number,
-  target: LoraTarget,
-  { x, y, residual, has_bias = true }: Pick<MatmulOperands, "x" | "y" | "residual"> & { has_bias?: boolean },
-): void {
-  const { recorder, compute } = pass.model;
-  const { linears, biases } = pass.model.weights.layers[layer]!,
-    weight = linears[target],
-    bias = biases[target];
-  const lora = loraTerm(pass, layer, target) ?? undefined;
-  matmul(recorder, "nt", { x, weight, y, lora, residual }, { compute });
-  if (bias && has_bias) addBias(recorder, { y, bias });
-}
-
-/**
- * Records two projections of one input in one dispatch, with their low-rank terms and without biases; or their gated product.
- * False, and nothing, where it does not fit. A pass whose activations are kept for a backward pass takes it for none.
- */
-function twinLinear(
-  pass: ForwardPass,
-  layer: number,
-  [first, second]: readonly [LoraTarget, LoraTarget],
-  operands: Pick<TwinOperands, "x" | "out">,
-): boolean {
-  if (pass.activations.options.kept !== "nothing") return false;
-  const { recorder, compute, weights } = pass.model, { linears } = weights.layers[layer]!;
-  const pair = [linears[first], linears[second]] as const;
-  const [a, b] = [loraTerm(pass, layer, first), loraTerm(pass, layer, second)];
-  const outputs = "h" in operands.out ? 1 : 2;
-  if (!fitsTwin(recorder.gpu, { weights: pair, terms: [a, b], outputs })) return false;
-  matmulTwin(recorder, { ...operands, weights: pair, terms: a && b ? [a, b] : undefined }, { compute });
-  return true;
-}
-
-/** The low-rank term of a projection; null for one that is no target. */
-function loraTerm(pass: ForwardPass, layer: number, target: LoraTarget): LoraTerm | null {
-  const { adapter } = pass, pair = adapter?.layout.pairs[layer]?.[target];
-  if (!adapter || !pair) return null;
-  const group = groupOf(target), place = adapter.layout.lora_a[layer]![group]!;
-  const term = { column: pair.column, matrix: adapter.params.view(pair.b), scale: adapter.scale };
-  return multipliesA(pass, layer, group)
-    ? { ...term, u: adapter.params.view(place), u_is_a: true }
-    : { ...term, u: loraAOutput(pass, layer, group)! };
-}
-
-/**
- * Whether the products of an input group multiply x with A. A pass whose activations are kept for a backward pass needs
- * x · Aᵀ.
- */
-function multipliesA(
-  { model, adapter, rows, activations }: ForwardPass,
-  layer: number,
-  group: number,
-): boolean {
-  if (!adapter || activations.options.kept !== "nothing") return false;
-  const { padded_rank: rank, lora_a, pairs } = adapter.layout, [, depth] = lora_a[layer]![group]!.shape;
-  const columns = INPUT_GROUPS[group]!.reduce((sum, target) => {
-    return sum + (pairs[layer]![target]?.b.shape[0] ?? 0);
-  }, 0);
-  return takesA(model.recorder.gpu, { rows, columns, depth, rank });
-}
-
-/** Views of a layer's activations with the rows of the pass; `lora_a` is returned as it is. */
-export function viewLayer(activations: Activations, layer: number, rows: number): LayerActivations {
-  const { lora_a, ...tensors } = activations.layer(layer);
-  const capacity = activations.options.rows;
-  const cut = Object.fromEntries(
-    Object.entries(tensors).map(([name, tensor]) => {
-      if (tensor === null) return [name, null];
-      const [first, ...rest] = tensor.shape as [number, ...number[]];
-      return [name, firstRows(tensor, first / capacity * rows, ...rest)];
-    }),
-  );
-  return { ...cut, lora_a } as unknown as LayerActivations;
 }

@@ -12,18 +12,11 @@ import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import type { Allocator, Tensor } from "../../kernels/tensor.ts";
 import type { KernelForm } from "../../kernels/variant.ts";
 import type { Weight } from "../../kernels/weights/weight.ts";
-import { firstRows } from "./activations.ts";
+import { firstRows, viewLayer } from "./activations.ts";
 import type { DeviceAdapter } from "./device_adapter.ts";
+import { groupOf, loraAOutput } from "./linear.ts";
 import { linearShape, type ModelShape } from "./model_shape.ts";
-import {
-  attentionRules,
-  type ForwardPass,
-  groupOf,
-  loraAOutput,
-  recomputeLayer,
-  rotate,
-  viewLayer,
-} from "./transformer.ts";
+import { attentionRules, type ForwardPass, recomputeLayer, rotate } from "./transformer.ts";
 
 /** A recorded forward pass over packed rows, with the buffers for its gradients. */
 export interface BackwardPass extends ForwardPass {

@@ -14,7 +14,13 @@ import { deviceForm } from "../../kernels/variant.ts";
 import { Activations } from "../model/activations.ts";
 import { type DeviceAdapter, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
 import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
-import { type AttentionTensors, forward, type Model } from "../model/transformer.ts";
+import {
+  type AttentionTensors,
+  forward,
+  forwardToLastLayer,
+  lastLayer,
+  type Model,
+} from "../model/transformer.ts";
 import { type DecodeRow, DecodeState, type DecodeViews } from "./decode_state.ts";
 import { KvCache } from "./kv_cache.ts";
 import type { PageCopy, Sequence } from "./sequence.ts";
@@ -76,6 +82,9 @@ const ROW_STEP = 8;
 /** Rows of small batches: products have a form for each of them. */
 const FEW_ROWS = [1, 4];
 
+/** Rows of a prefill that nobody reads, from which the last layer computes only their keys and values. */
+const LEAST_SAVED_ROWS = 32;
+
 /** The rows of a batch with padding. */
 function paddedRows(rows: number): number {
   return FEW_ROWS.find((most) => rows <= most) ?? roundUp(rows, ROW_STEP);
@@ -88,8 +97,11 @@ export class Sampler {
   readonly #hidden: Tensor;
   readonly #state: DecodeState;
   readonly #out: Tensor;
-  /** Of a prefill: token, position and slot of each row; last row and hidden-state row of each sequence. */
-  readonly #given: Record<"ids" | "positions" | "slots" | "last_rows" | "hidden", Tensor>;
+  /** Of a prefill: token, position and slot of each row; of each sequence its last row, that one's, and its hidden states'. */
+  readonly #given: Record<
+    "ids" | "positions" | "slots" | "last_rows" | "last_positions" | "last_slots" | "hidden",
+    Tensor
+  >;
   readonly #copies: Tensor;
   readonly #attention_state: Tensor;
   /** Of the rows of a step, see {@link kvPlaces}. */
@@ -119,7 +131,10 @@ export class Sampler {
     this.#state = new DecodeState(allocator, shape, { batch, shares });
     this.#out = create([2, block_steps, batch], "u32");
     const word = () => create([rows], "u32");
-    this.#given = { ids: word(), positions: word(), slots: word(), last_rows: word(), hidden: word() };
+    this.#given = {
+      ...{ ids: word(), positions: word(), slots: word(), last_rows: word() },
+      ...{ last_positions: word(), last_slots: word(), hidden: word() },
+    };
     this.#copies = create([slots, 3], "u32");
     this.#attention_state = create([rows, shape.heads, 2]);
     this.#places = create([rows, 2], "u32");
@@ -133,8 +148,7 @@ export class Sampler {
   /** Runs given tokens through the model: one submit, no readback. The caller updates the sequences' states. */
   prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
     this.#uploadPages(parts.map((part) => part.sequence));
-    const ids: number[] = [], positions: number[] = [], slots: number[] = [];
-    const last_rows: number[] = [], hidden: number[] = [];
+    const ids: number[] = [], positions: number[] = [], slots: number[] = [], last_rows: number[] = [];
     for (const { sequence, count } of parts) {
       for (let i = sequence.processed; i < sequence.processed + count; i++) {
         ids.push(sequence.tokens[i]!);
@@ -142,24 +156,34 @@ export class Sampler {
         slots.push(sequence.slot);
       }
       last_rows.push(ids.length - 1);
-      hidden.push(sequence.hidden!);
     }
-    const rows = ids.length, { recorder, shape } = this.model;
-    const write = (tensor: Tensor, values: number[]) => {
-      const cut = view(tensor, [values.length]);
+    const given = this.#given, { recorder, shape } = this.model;
+    const write = (name: keyof typeof given, values: readonly number[]) => {
+      const cut = view(given[name], [values.length]);
       this.allocator.write(cut, Uint32Array.from(values));
       return cut;
     };
-    const given = this.#given;
-    const hidden_states = this.#forward(adapter, {
-      rows,
-      ids: write(given.ids, ids),
-      positions: write(given.positions, positions),
-      slots: write(given.slots, slots),
-    }, { batch: "prefill", slots });
-    const last = view(this.#last, [parts.length, shape.width]);
-    gatherRows(recorder, { x: hidden_states, index: write(given.last_rows, last_rows), y: last });
-    scatterRows(recorder, { x: this.#hidden, index: write(given.hidden, hidden), y: last });
+    const rows = {
+      ids: write("ids", ids),
+      positions: write("positions", positions),
+      slots: write("slots", slots),
+    };
+    const pass = this.#pass(adapter, rows, { batch: "prefill", slots });
+    const is_few = ids.length - parts.length < LEAST_SAVED_ROWS,
+      x = is_few ? forward(pass) : forwardToLastLayer(pass);
+    let last = view(this.#last, [parts.length, shape.width]);
+    gatherRows(recorder, { x, index: write("last_rows", last_rows), y: last });
+    if (!is_few) {
+      const at = (list: readonly number[]) => last_rows.map((row) => list[row]!);
+      const rows = {
+        positions: write("last_positions", at(positions)),
+        slots: write("last_slots", at(slots)),
+      };
+      const tokens = 1 + Math.max(...at(positions));
+      last = lastLayer(this.#pass(adapter, rows, { batch: "decode", tokens }), last);
+    }
+    const hidden = write("hidden", parts.map(({ sequence }) => sequence.hidden!));
+    scatterRows(recorder, { x: this.#hidden, index: hidden, y: last });
     recorder.submit();
   }
 
@@ -240,11 +264,14 @@ export class Sampler {
     this.#passes.set(adapter ?? this, by_rows);
     const known = by_rows.get(rows), { recorder } = this.model, { sharing } = state;
     if (known) return known;
-    const given = { ...state, rows, ids: state.token, positions: state.token_position };
+    const given = { slots: state.slots, positions: state.token_position };
     const pass: TokenPass = {
       hidden: null,
       record: recorder.repeatable(() => {
-        pass.hidden = this.#forward(adapter, given, { batch: "decode", tokens, sharing });
+        pass.hidden = forward({
+          ...this.#pass(adapter, given, { batch: "decode", tokens, sharing }),
+          ids: state.token,
+        });
       }),
     };
     if (deviceForm(recorder.gpu) === "lanes") by_rows.set(rows, pass);
@@ -286,23 +313,25 @@ export class Sampler {
     this.model.recorder.forgetAll();
   }
 
-  #forward(
+  /** A pass over rows at these positions of these slots, whose first dispatch is recorded at once. */
+  #pass<Rows extends { positions: Tensor; slots: Tensor }>(
     adapter: DeviceAdapter | null,
-    { rows, ids, positions, slots }: { rows: number; ids: Tensor; positions: Tensor; slots: Tensor },
+    given: Rows,
     options: PagedOptions,
-  ): Tensor {
+  ) {
+    const { positions, slots } = given, [rows = 0] = positions.shape;
     const { recorder, shape } = this.model, page_table = this.#page_table;
+    const at = { page_table, slots, positions };
     const state = view(this.#attention_state, [rows, shape.heads, 2]);
-    const places = view(this.#places, [rows, 2]);
-    const pages = { places, layer: (layer: number) => this.#cache.layer(layer) };
-    kvPlaces(recorder, { page_table, slots, positions, places }, shape.kv_heads);
-    const attend = (layer: number, { q, k, v, o, rules, in_pages }: AttentionTensors) => {
-      const pages = this.#cache.layer(layer);
-      if (!in_pages) kvWrite(recorder, { k, v, page_table, slots, positions, ...pages });
-      attentionPaged(recorder, { q, o, page_table, slots, positions, state, ...pages }, rules, options);
-    };
+    const places = view(this.#places, [rows, 2]), layerPages = (layer: number) => this.#cache.layer(layer);
+    kvPlaces(recorder, { ...at, places }, shape.kv_heads);
+    const write = (layer: number, tensors: { k: Tensor; v: Tensor }) =>
+      kvWrite(recorder, { ...tensors, ...at, ...layerPages(layer) });
+    const attend = (layer: number, { q, o, rules }: AttentionTensors) =>
+      attentionPaged(recorder, { q, o, ...at, state, ...layerPages(layer) }, rules, options);
     const activations = this.#reserve(adapter?.layout.padded_rank ?? LEAST_PADDED_RANK);
-    return forward({ model: this.model, adapter, rows, ids, positions, activations, pages, attend });
+    const pages = { places, layer: layerPages, write };
+    return { ...given, model: this.model, adapter, rows, activations, pages, attend };
   }
 
   #reserve(padded_rank: number): Activations {

@@ -13,13 +13,16 @@ import { Sampler } from "./sampler.ts";
 
 const STEPS = 4, TOKENS = 3 * STEPS;
 
-const PROMPT = Array.from({ length: 30 }, (_, i) => (7 * i + 5) % 256);
+const PROMPT = Array.from({ length: 33 }, (_, i) => (7 * i + 5) % 256);
 
-/** The names of kernels that a body dispatches, and how many dispatches it submits. */
+/** The names of kernels that a body dispatches with their rows, and how many dispatches it submits. */
 async function dispatchesOf(recorder: Recorder, body: () => Promise<unknown>) {
-  const names: string[] = [], { dispatch } = recorder, before = recorder.counters.dispatches;
+  const names: string[] = [], rows: [name: string, rows: number][] = [];
+  const { dispatch } = recorder, before = recorder.counters.dispatches;
   recorder.dispatch = <K extends Kernel>(...given: [K, Params<K>, Operands<K>, Grid]) => {
-    names.push(given[0].name);
+    const [{ name }, params] = given;
+    names.push(name);
+    if ("rows" in params) rows.push([name, params.rows as number]);
     dispatch.apply(recorder, given);
   };
   try {
@@ -27,7 +30,7 @@ async function dispatchesOf(recorder: Recorder, body: () => Promise<unknown>) {
   } finally {
     recorder.dispatch = dispatch;
   }
-  return { names, submitted: recorder.counters.dispatches - before };
+  return { names, rows, submitted: recorder.counters.dispatches - before };
 }
 
 /** By phase, the ranks of the adapters that sequences run with at the same time, 0 for none; null: all memory is released. */
@@ -45,13 +48,13 @@ async function sample(gpu: Gpu, block_steps: number, { repeats }: { repeats: boo
     return [rank, adapter];
   }));
   const sampler = new Sampler(allocator, model, {
-    ...{ max_sequences: 2, max_prefill: 64, slots: 4, slot_pages: 2, pages: 8, kv: "f32", block_steps },
+    ...{ max_sequences: 2, max_prefill: 128, slots: 4, slot_pages: 2, pages: 8, kv: "f32", block_steps },
   });
   const fail = (_: unknown, error: { message: string }) => {
     throw new Error(error.message);
   };
   const batcher = new Batcher(sampler, { max_context: 64 }, { sampled: () => {}, failed: fail });
-  const phases: { sampled: number[][]; passes: number; repeated: number }[] = [];
+  const phases: { sampled: number[][]; passes: number; repeated: number; attending: number[] }[] = [];
   for (const ranks of PHASES) {
     if (!ranks) {
       batcher.releaseMemory();
@@ -64,8 +67,11 @@ async function sample(gpu: Gpu, block_steps: number, { repeats }: { repeats: boo
       batcher.generate(sequence, { sequence: id, max_tokens: TOKENS, stop_tokens: [], sampling });
       return sequence;
     });
-    // The given tokens.
-    await batcher.step();
+    const given = await dispatchesOf(model.recorder, () => batcher.step());
+    // On a software adapter each attention has a second dispatch for rows beside others of another slot.
+    const attending = given.rows.flatMap(([name, rows]) =>
+      name.startsWith("attention_paged") && !name.endsWith("own_lanes") ? rows : []
+    );
     let passes = 0, repeated = 0;
     while (sequences.some(({ generation }) => generation)) {
       if (!repeats) model.recorder.forgetAll();
@@ -73,7 +79,8 @@ async function sample(gpu: Gpu, block_steps: number, { repeats }: { repeats: boo
       passes += names.filter((name) => name.startsWith("embedding")).length;
       repeated += submitted - names.length;
     }
-    phases.push({ sampled: sequences.map(({ tokens }) => tokens.slice(PROMPT.length)), passes, repeated });
+    const sampled = sequences.map(({ tokens }) => tokens.slice(PROMPT.length));
+    phases.push({ sampled, passes, repeated, attending });
     for (const sequence of sequences) await batcher.close(sequence);
   }
   model.recorder.destroy();
@@ -94,6 +101,16 @@ gpuTest("steps repeat the pass of the step before, and sample what steps sample 
     // higher rank replaces the activations, and all are new once they were released.
     ok(passes.slice(0, -1).every((count) => count === 1 || count === 2), `${passes} passes are recorded`);
     deepEqual(passes.at(-1), 0);
+  }
+  for (const [i, ranks] of PHASES.filter((ranks) => ranks !== null).entries()) {
+    const given = PROMPT.length * ranks.length;
+    // One row of its own has no lanes beside it.
+    const last = deviceForm(gpu) === "lanes" && ranks.length === 1 ? [] : [ranks.length];
+    deepEqual(
+      together[i]!.attending,
+      [given, given, given, ...last],
+      "the last layer has rows that are read",
+    );
   }
   for (const { passes, repeated } of together) {
     const of_pass = repeated / (TOKENS - passes);

@@ -64,13 +64,13 @@ export function itemPart(size: ItemSize): WgslPart {
 }
 
 /**
- * The WGSL that defines broadcasts, `subgroup_max` and `subgroup_min` for lanes that share a subgroup. A lane alone needs
- * no subgroup operations, so a device without them compiles the text.
+ * The WGSL that defines broadcasts, `subgroup_max` and `subgroup_min` for lanes that share a subgroup, and `hide_lanes`. A
+ * lane alone needs no subgroup operations, so a device without them compiles the text.
  */
 export function lanesPart(lanes: number): WgslPart {
-  return lanes === 1
-    ? { file: "shared/single_lane.wgsl", text: singleLaneWgsl }
-    : { file: "shared/subgroup_lanes.wgsl", text: unroll(subgroupLanesWgsl, { LANES: lanes }) };
+  if (lanes === 1) return { file: "shared/single_lane.wgsl", text: singleLaneWgsl };
+  const SHUFFLES = lanes === 8 ? 1 : 0, sizes = { LANES: lanes, SHUFFLES, BROADCASTS: 1 - SHUFFLES };
+  return { file: "shared/subgroup_lanes.wgsl", text: unroll(subgroupLanesWgsl, sizes) };
 }
 
 /** A constant of a shader: a `u32`, a `bool` or an `f32`. */

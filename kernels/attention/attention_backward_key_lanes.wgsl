@@ -36,6 +36,7 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  hide_lanes(params.rows == 0xffffffffu);
   let lane = thread % {LANES}u;
   let first = (group.x * {THREADS}u + thread - lane) * {KEYS}u;
   let last = params.rows - 1u;
@@ -85,16 +86,28 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       var s{t}_{l} = 0.0;
       var d_p{t}_{l} = 0.0;
       #end
+      #end
       #for d D4
+      #for l LANES
       {
         let q_l = broadcast_vec4f_{l}(q{d});
-        let d_o_l = broadcast_vec4f_{l}(d_o{d});
         #for t KEYS
         s{t}_{l} += dot(k{t}_{d}, q_l);
+        #end
+      }
+      #end
+      #end
+      #for d D4
+      #for l LANES
+      {
+        let d_o_l = broadcast_vec4f_{l}(d_o{d});
+        #for t KEYS
         d_p{t}_{l} += dot(v{t}_{d}, d_o_l);
         #end
       }
       #end
+      #end
+      #for l LANES
       let lse_{l} = broadcast_f32_{l}(lse_i);
       let delta_{l} = broadcast_f32_{l}(delta_i);
       #for t KEYS
@@ -103,6 +116,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let d_s{t}_{l} = soft_cap_gradient(p{t}_{l} * (d_p{t}_{l} - delta_{l}), c{t}_{l});
       #end
       #end
+      // What the lanes have given each other above is shuffled again.
+      hide_lanes(params.heads == 0xffffffffu);
       #for d D4
       #for l LANES
       {

@@ -32,6 +32,7 @@ struct Params { rows: u32, heads: u32, kv_heads: u32, scale: f32 }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  hide_lanes(params.rows == 0xffffffffu);
   let lane = thread % {LANES}u;
   let first = group.x * {THREADS}u + thread - lane;
   let i = first + lane;
@@ -76,16 +77,28 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     var s{h}_{l} = 0.0;
     var d_p{h}_{l} = 0.0;
     #end
+    #end
     #for d D4
+    #for l LANES
     {
       let k_l = broadcast_vec4f_{l}(k{d});
-      let v_l = broadcast_vec4f_{l}(v{d});
       #for h HEADS
       s{h}_{l} += dot(q{h}_{d}, k_l);
+      #end
+    }
+    #end
+    #end
+    #for d D4
+    #for l LANES
+    {
+      let v_l = broadcast_vec4f_{l}(v{d});
+      #for h HEADS
       d_p{h}_{l} += dot(d_o{h}_{d}, v_l);
       #end
     }
     #end
+    #end
+    #for l LANES
     let seen{l} = sees(begin, place, base + {l}u);
     #for h HEADS
     let c{h}_{l} = soft_cap(s{h}_{l});
@@ -94,6 +107,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #end
 
+    // What the lanes have given each other above is shuffled again.
+    hide_lanes(params.heads == 0xffffffffu);
     #for d D4
     #for l LANES
     let k{d}_{l} = broadcast_vec4f_{l}(k{d});

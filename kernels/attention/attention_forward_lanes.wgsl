@@ -37,6 +37,7 @@ fn value_vector(at: u32) -> vec4<f32> { return v[at]; }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  hide_lanes(params.rows == 0xffffffffu);
   let lane = thread % {LANES}u;
   let first = group.x * {THREADS}u + thread - lane;
   let i = first + lane;

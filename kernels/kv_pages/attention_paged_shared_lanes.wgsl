@@ -30,6 +30,7 @@ fn value_vector(at: u32) -> vec4<f32> { return unpack_four(v_pages[at]); }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
+  hide_lanes(params.rows == 0xffffffffu);
   let lane = thread % {LANES}u;
   let r = group.x * {THREADS}u + thread;
   let row = min(r, params.rows - 1u);

@@ -1,12 +1,19 @@
 /** Gradients of LoRA factors: a product of a wide and a narrow matrix, summed over rows. */
 
 import { assert } from "../../core/errors.ts";
-import { defineKernel } from "../kernel.ts";
+import { defineKernel, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectMultiple, expectShape, roundUp, ShapeError } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { unroll } from "../unroll.ts";
-import { deviceOptions, type FormOptions, kernelFamily, type KernelForm, wrappedGrid } from "../variant.ts";
+import {
+  deviceOptions,
+  type FormOptions,
+  kernelFamily,
+  type KernelForm,
+  lanesPart,
+  wrappedGrid,
+} from "../variant.ts";
 import lanesWgsl from "./lora_gradient_lanes.wgsl" with { type: "text" };
 import reduceWgsl from "./lora_gradient_reduce.wgsl" with { type: "text" };
 import singleWgsl from "./lora_gradient_single.wgsl" with { type: "text" };
@@ -15,6 +22,8 @@ import tilesWgsl from "./lora_gradient_tiles.wgsl" with { type: "text" };
 /** Columns of a lane, in vec4s, and the most ranks of a subgroup: 32 sums of four fill a CPU's registers. */
 const LANE_TILES = 2;
 const LANE_RANKS = 16;
+/** Rows of a round of its loop, which costs an instruction for each sum besides what it computes. */
+const LANE_ROUND = 4;
 /** Rows that a GPU's workgroup loads into shared memory at once. */
 const TILE_ROWS = 16;
 /** This many workgroups fill a GPU; a part with fewer rows is not worth its partial sums. */
@@ -32,15 +41,16 @@ const OUT_PARAMS = {
   alpha: "f32",
 } as const;
 
-/** The subgroup kernel's text for `lanes` lanes and `blocks` ranks of each lane. */
-export function lanesText(lanes: number, blocks: number): string {
-  return unroll(lanesWgsl, { LANES: lanes, BLOCKS: blocks, TILES: LANE_TILES });
+/** The subgroup kernel's parts for `lanes` lanes and `blocks` ranks of each lane. */
+export function lanesParts(lanes: number, blocks: number): WgslPart[] {
+  const text = unroll(lanesWgsl, { LANES: lanes, BLOCKS: blocks, TILES: LANE_TILES, ROUND: LANE_ROUND });
+  return [lanesPart(lanes), { file: "lora_gradient_lanes.wgsl", text }];
 }
 
 const lanesKernel = kernelFamily((lanes: number, blocks: number) =>
   defineKernel({
     name: "lora_gradient_lanes",
-    wgsl: lanesText(lanes, blocks),
+    wgsl: lanesParts(lanes, blocks),
     params: OUT_PARAMS,
     inputs: ["p", "q"],
     outputs: ["out"],

@@ -1,6 +1,7 @@
 // Gradient of a LoRA factor for software adapters: a subgroup owns {TILES} vec4s of columns per lane and {BLOCKS} ·
 // {LANES} ranks, and iterates over all rows, so there is no barrier and the sum has one order. A lane loads its own
-// columns of p and one rank of q; ranks reach the others by broadcast, since loads are what costs here.
+// columns of p and one rank of q; ranks reach the others by broadcast, since loads are what costs here. A round of the loop
+// has {ROUND} rows, because each round also blends every sum with the mask of active lanes.
 //
 //   out[c, r] += alpha · Σ_m p[m, c] · q[m, q_offset + r]
 //
@@ -10,7 +11,7 @@
 //   out     [P, R] or [R, P]  out, accumulated
 //
 // Dispatch: ceil(P/4 / ({TILES} · {LANES})) × ceil(R / ({BLOCKS} · {LANES})) workgroups of one subgroup.
-// The text is a template: `#for` lines repeat, names in braces are numbers.
+// The text is a template: `#for` lines repeat, names in braces are numbers. The broadcasts of lanes are linked.
 
 struct Params {
   rows: u32,
@@ -43,6 +44,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(subgroup_invocation_id
   let column{t} = (group.x * {TILES}u + {t}u) * {LANES}u + lane;
   let load{t} = min(column{t}, params.columns - 1u);
   #end
+  hide_lanes(params.rows == 0xffffffffu);
   let first = group.y * {BLOCKS}u * {LANES}u;
   #for b BLOCKS
   let rank{b} = params.q_offset + min(first + {b}u * {LANES}u + lane, params.rank - 1u);
@@ -55,18 +57,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(subgroup_invocation_id
   let columns = params.columns;
   let q_stride = params.q_stride;
   let rows = params.rows;
-  for (var m = 0u; m < rows; m++) {
-    #for t TILES
-    let p{t} = p[m * columns + load{t}];
-    #end
-    #for b BLOCKS
-    let q{b} = q[m * q_stride + rank{b}];
-    #for l LANES
-    let q{b}_{l} = subgroupBroadcast(q{b}, {l}u);
-    #for t TILES
-    sum{b}_{l}_{t} += p{t} * q{b}_{l};
-    #end
-    #end
+  for (var first_row = 0u; first_row < rows; first_row += {ROUND}u) {
+    #for m ROUND
+    {
+      let row = min(first_row + {m}u, rows - 1u);
+      #for t TILES
+      let p{t} = p[row * columns + load{t}];
+      #end
+      #for b BLOCKS
+      let q{b} = select(0.0, q[row * q_stride + rank{b}], first_row + {m}u < rows);
+      #for l LANES
+      {
+        let q_l = broadcast_f32_{l}(q{b});
+        #for t TILES
+        sum{b}_{l}_{t} += p{t} * q_l;
+        #end
+      }
+      #end
+      #end
+    }
     #end
   }
   #for b BLOCKS

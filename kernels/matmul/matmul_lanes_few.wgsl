@@ -15,6 +15,7 @@
 
 @compute @workgroup_size({LANES})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  hide_lanes(params.rows == 0xffffffffu);
   let first_row = group.x * {ROWS}u;
   let column4 = group.y * {LANES}u + lane;
   let last_row = params.rows - 1u;

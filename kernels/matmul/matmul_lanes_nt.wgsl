@@ -19,6 +19,7 @@ fn x_1(i: u32, scale: f32) -> vec4<f32> { return operand(scale * u[i]); }
 
 @compute @workgroup_size({THREADS})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) index: u32) {
+  hide_lanes(params.rows == 0xffffffffu);
   let lane = index % {LANES}u;
   let first_row = group.x * {LANES*ROWS}u + lane;
   let first_column = group.y * {THREADS*VECTORS}u + index / {LANES}u * {COLUMNS}u;

@@ -2,7 +2,8 @@
 //
 // Every output sums along the depth in order. Operands are those of matmul_operands.wgsl. It and the broadcasts are linked, and
 // constants in place of parameters: HAS_LORA (whether rank > 0), ADDEND (addend) and CONTINUED (continued).
-// Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · 4)) workgroups; a template for unroll.ts.
+// Lanes from OWNERS on load what others do: a tile of few columns has fewer vectors of four than lanes.
+// Dispatch: ceil(N / (LANES · ROWS)) × ceil(columns / (THREADS · VECTORS)) workgroups; a template for unroll.ts.
 
 fn place_0(row: u32) -> u32 { return x_place(row); }
 fn x_0(i: u32, scale: f32) -> vec4<f32> { return operand(x[i]); }
@@ -16,21 +17,21 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   hide_lanes(params.rows == 0xffffffffu);
   let lane = index % {LANES}u;
   let first_row = group.x * {LANES*ROWS}u + lane;
-  let first_column = group.y * {THREADS*4}u + index / {LANES}u * {LANES*4}u;
+  let first_column = group.y * {THREADS*VECTORS}u + index / {LANES}u * {COLUMNS}u;
   let last_row = params.rows - 1u;
   #for i ROWS
   let row{i} = min(first_row + {i*LANES}u, last_row);
   #end
   let columns4 = params.columns / 4u;
-  let column4 = min(first_column / 4u + lane, columns4 - 1u);
+  let column4 = min(first_column / 4u + min(lane, {OWNERS}u - 1u), columns4 - 1u);
   #for i ROWS
-  #for l LANES
+  #for l OWNERS
   var sum{i}_{l} = vec4<f32>();
   #end
   #end
   if CONTINUED {
     #for i ROWS
-    #for l LANES
+    #for l OWNERS
     sum{i}_{l} = load_sum(row{i}, first_column / 4u + {l}u);
     #end
     #end
@@ -52,7 +53,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #for q 4
     let w{q} = w_{p}((4u * s + {q}u) * columns4 + column4);
     #end
-    #for l LANES
+    #for l OWNERS
     #for q 4
     let c{l}_{q} = broadcast_vec4f_{l}(w{q});
     #for i ROWS
@@ -65,7 +66,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
 
   #for i ROWS
-  #for l LANES
+  #for l OWNERS
   store(first_row + {i*LANES}u, first_column / 4u + {l}u, sum{i}_{l}, Output(0u, ADDEND));
   #end
   #end

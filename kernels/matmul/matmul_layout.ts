@@ -105,9 +105,11 @@ function measuredLayout(
   const name = layoutClass(size), choice = name === null ? undefined : table[name];
   const layout = choice && everyLayout(gpu)[choice.layout];
   if (!layout) return null;
-  // The form for few rows is for them alone, and they have no class of their own.
+  // The form for few rows is for them alone, and so is a tile for few columns; they have no class of their own.
   if (layout.form === "lanes") {
-    return suggested.form === "lanes" && suggested.owns === layout.owns ? layout : null;
+    const is_alike = suggested.form === "lanes" && suggested.owns === layout.owns &&
+      suggested.tile_vectors === layout.tile_vectors;
+    return is_alike ? layout : null;
   }
   const is_padded = layout !== TILES.small &&
     roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;
@@ -160,15 +162,21 @@ export function chooseSegmentsTile(
 /** Rows of the form for few rows, which takes the next larger number. For more the other forms are as fast. */
 const FEW_ROWS = [1, 4];
 
+/** Vectors of a lane's tile, and the time of one of its columns: a wide tile has fewer loads for each. */
+const TILE_VECTORS = [{ vectors: 4, time: 1 }, { vectors: 2, time: 1.2 }, { vectors: 1, time: 1.5 }] as const;
+
 function lanesLayout(
   lanes: number,
-  { rows, reads_pairs = false }: ProductSize & { reads_pairs?: boolean },
+  { rows, columns, reads_pairs = false }: ProductSize & { reads_pairs?: boolean },
 ): LanesLayout {
   const shared = { form: "lanes", lanes, tile_vectors: 4 } as const;
   if (lanes === 1) return { ...shared, owns: "rows", tile_rows: rows > 4 ? 8 : 1 };
   const few = FEW_ROWS.find((most) => rows <= most);
   if (few && reads_pairs) return { ...shared, owns: "columns", tile_rows: few };
-  return { ...shared, owns: "rows", tile_rows: rows > 2 * lanes ? 4 : 1 };
+  // A tile of LoRA's few columns would have most of its columns in vain.
+  const timeOf = ({ vectors, time }: typeof TILE_VECTORS[number]) => time * roundUp(columns, lanes * vectors);
+  const { vectors } = TILE_VECTORS.toSorted((a, b) => timeOf(a) - timeOf(b))[0]!;
+  return { ...shared, owns: "rows", tile_rows: rows > 2 * lanes ? 4 : 1, tile_vectors: vectors };
 }
 
 /** The layouts of scalar sums of a device, but for whether they split. */

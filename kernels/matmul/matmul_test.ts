@@ -29,9 +29,17 @@ const LARGE = WALKING[0]!, SMALL = { ...TILES.small, split: false };
 
 const SINGLE_LANE: MatmulLayout = { form: "lanes", lanes: 1, owns: "rows", tile_rows: 8, tile_vectors: 4 };
 
+/** A software adapter's own forms, and those for few columns. */
+function lanesLayouts(gpu: Gpu, orientation: "nt" | "nn"): MatmulLayout[] {
+  if (!gpu.facts.software) return [];
+  const all = everyLayout(gpu, { reads_pairs: orientation === "nt" }), last = all.at(-1)!;
+  const has_few = last.form === "lanes" && last.lanes > 1;
+  return has_few ? [...all, ...[2, 1].map((tile_vectors) => ({ ...last, tile_vectors }))] : all;
+}
+
 /** The forms that this device can run: its own, the one without broadcasts, and those of GPUs. */
 const layouts = (gpu: Gpu, orientation: "nt" | "nn"): MatmulLayout[] => [
-  ...(gpu.facts.software ? everyLayout(gpu, { reads_pairs: orientation === "nt" }) : []),
+  ...lanesLayouts(gpu, orientation),
   SINGLE_LANE,
   ...WALKING,
 ];
@@ -43,6 +51,7 @@ const layouts = (gpu: Gpu, orientation: "nt" | "nn"): MatmulLayout[] => [
 function types(layout: MatmulLayout): readonly WeightTypeName[] {
   if (layout.form === "lanes") {
     if (layout.owns === "columns") return ["f16"];
+    if (layout.tile_vectors < 4) return ["f32"];
     return layout.lanes === 1 ? ["q8_0"] : WEIGHT_TYPE_NAMES;
   }
   return layout.block_rows === 16 ? WEIGHT_TYPE_NAMES : layout.block_columns === 16 ? ["f32"] : ["f16"];
@@ -279,6 +288,15 @@ gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
   );
   allocator.destroy();
   recorder.destroy();
+});
+
+Deno.test("on a software adapter the tile of few columns has little in vain", () => {
+  const card = assumedGpu(), adapter = { facts: { ...card.facts, software: true }, subgroup_size: 8 };
+  const vectors = [4, 8, 12, 16, 24, 32, 36, 48, 96, 512, 1000].map((columns) => {
+    const layout = chooseLayout(adapter, { rows: 100, columns, depth: 64 });
+    return layout.form === "lanes" ? layout.tile_vectors : null;
+  });
+  assert.deepEqual(vectors, [1, 1, 2, 2, 4, 4, 2, 2, 4, 4, 4]);
 });
 
 Deno.test("the generated matmul multiplies each of its outputs once per step", () => {

@@ -45,7 +45,10 @@ export interface LanesLayout {
   owns: "rows" | "columns";
   /** Rows that a lane computes. */
   tile_rows: number;
-  /** Vectors of the weight that a lane loads per step: the tile has 4 · lanes columns for 4, which `nn` wants. */
+  /**
+   * The tile has so many columns for each lane. In `nt` a lane loads as many vectors of the weight per step; in `nn` it loads
+   * four rows of a vector, and with fewer than 4 some lanes load what others do.
+   */
   tile_vectors: number;
 }
 
@@ -183,8 +186,8 @@ function lanesParts({ orientation }: MatmulKind, layout: LanesLayout, terms: Pro
   const { has_lora: HAS_LORA, addend: ADDEND, continued: CONTINUED, has_rest: HAS_REST } = terms;
   const sizes = { LANES: lanes, ROWS, VECTORS, COLUMNS, THREADS: lanesThreads(lanes) };
   if (orientation === "nn") {
-    assert(VECTORS === 4 && layout.owns === "rows", "nn loads 4 rows of W per step");
-    const text = unroll(lanesNnWgsl, sizes);
+    assert(COLUMNS % 4 === 0 && layout.owns === "rows", "a lane of nn has rows, and vectors of 4 columns");
+    const text = unroll(lanesNnWgsl, { ...sizes, OWNERS: COLUMNS / 4 });
     return [
       lanesPart(lanes),
       constantsPart({ HAS_LORA, ADDEND, CONTINUED }),

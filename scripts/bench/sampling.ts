@@ -17,7 +17,7 @@ const sampling = (rng_key: number): SamplingRequest => ({
 });
 
 /** Runs of which the best counts. The first ones compile kernels, and this program's own code. */
-const runsOf = (quick: boolean) => quick ? 2 : 4;
+const runsOf = (quick: boolean) => quick ? 2 : 8;
 
 export async function benchPrefill(bench: EngineBench, peaks: Peaks): Promise<void> {
   for (const [sequences, tokens] of bench.sizes.prefills) {

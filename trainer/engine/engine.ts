@@ -3,7 +3,7 @@
 import type { DeviceRequest } from "../../core/device.ts";
 import { DeviceLock, isTuned } from "../../core/device_lock.ts";
 import { type ErrorRecord, ServiceError } from "../../core/errors.ts";
-import { hearMessages } from "../../core/pauses.ts";
+import { hearWhile } from "../../core/pauses.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
@@ -202,11 +202,13 @@ export class Engine {
     if (this.#is_pumping || !this.#loaded) return;
     this.#is_pumping = true;
     void (async () => {
-      let is_busy = true;
-      while (is_busy || this.#is_wanted) {
-        this.#is_wanted = false;
+      for (let is_busy = true; is_busy || this.#is_wanted;) {
         // Requests that have already arrived are accepted first, so that their prompts run in one batch.
-        await hearMessages();
+        await hearWhile(() => {
+          const is_heard = this.#is_wanted;
+          this.#is_wanted = false;
+          return is_heard;
+        });
         is_busy = await this.#inTurn(() => this.#step());
       }
       this.#is_pumping = false;

@@ -33,7 +33,7 @@ export async function hearMessages(): Promise<void> {
   port2.close();
 }
 
-/** The most times that messages are heard in a row: at most 2 ms. */
+/** The most times that messages are heard in a row, about 2 ms besides what is done for them. */
 const MOST_HEARINGS = 16;
 
 /**

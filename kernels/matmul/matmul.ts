@@ -385,7 +385,7 @@ export function takesA(
 ): boolean {
   const { form, lanes } = deviceOptions(gpu);
   if (form !== "lanes" || lanes === 1 || rank > MOST_A_RANK) return false;
-  // A lane has 4 columns in either form.
+  // A lane has 4 columns, but in tiles of few columns.
   const workgroups = ceilDiv(columns, 4 * lanes);
   return Math.max(rows, LEAST_A_ROWS) * rank * depth * workgroups <= MOST_A_PRODUCTS;
 }

@@ -105,11 +105,9 @@ function measuredLayout(
   const name = layoutClass(size), choice = name === null ? undefined : table[name];
   const layout = choice && everyLayout(gpu)[choice.layout];
   if (!layout) return null;
-  // The form for few rows is for them alone, and so is a tile for few columns; they have no class of their own.
+  // The form for few rows is for them alone, and they have no class of their own; nor have few columns.
   if (layout.form === "lanes") {
-    const is_alike = suggested.form === "lanes" && suggested.owns === layout.owns &&
-      suggested.tile_vectors === layout.tile_vectors;
-    return is_alike ? layout : null;
+    return suggested.form === "lanes" && suggested.owns === layout.owns ? layout : null;
   }
   const is_padded = layout !== TILES.small &&
     roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;

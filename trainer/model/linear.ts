@@ -1,4 +1,4 @@
-/** The products of a layer one by one, or two of them, with their low-rank terms. What they compute is in `transformer.ts`. */
+/** A layer's products with their low-rank terms, one or two in a dispatch. What they are for is in `transformer.ts`. */
 
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import { addBias } from "../../kernels/bias/bias.ts";

@@ -82,7 +82,7 @@ const ROW_STEP = 8;
 /** Rows of small batches: products have a form for each of them. */
 const FEW_ROWS = [1, 4];
 
-/** Rows of a prefill that nobody reads, from which the last layer computes only their keys and values. */
+/** The fewest rows that nobody reads for which the last layer computes only keys and values. */
 const LEAST_SAVED_ROWS = 32;
 
 /** The rows of a batch with padding. */
@@ -97,7 +97,7 @@ export class Sampler {
   readonly #hidden: Tensor;
   readonly #state: DecodeState;
   readonly #out: Tensor;
-  /** Of a prefill: token, position and slot of each row; of each sequence its last row, that one's, and its hidden states'. */
+  /** Of a prefill: token, position and slot of each row; of each sequence its last row, that row's position and slot, and the row of its hidden states. */
   readonly #given: Record<
     "ids" | "positions" | "slots" | "last_rows" | "last_positions" | "last_slots" | "hidden",
     Tensor

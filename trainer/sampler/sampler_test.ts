@@ -4,7 +4,7 @@ import { gpuTest } from "../../kernels/gpu_testing.ts";
 import type { Grid, Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
-import { deviceForm } from "../../kernels/variant.ts";
+import { deviceForm, deviceOptions } from "../../kernels/variant.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device_adapter.ts";
 import { loadModel } from "../model/load_model.ts";
@@ -104,8 +104,9 @@ gpuTest("steps repeat the pass of the step before, and sample what steps sample 
   }
   for (const [i, ranks] of PHASES.filter((ranks) => ranks !== null).entries()) {
     const given = PROMPT.length * ranks.length;
-    // One row of its own has no lanes beside it.
-    const last = deviceForm(gpu) === "lanes" && ranks.length === 1 ? [] : [ranks.length];
+    // One row with lanes of its own has none beside it.
+    const { form, lanes } = deviceOptions(gpu);
+    const last = form === "lanes" && lanes > 1 && ranks.length === 1 ? [] : [ranks.length];
     deepEqual(
       together[i]!.attending,
       [given, given, given, ...last],

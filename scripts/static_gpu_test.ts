@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { countingGpu } from "../kernels/counting_gpu.ts";
 import { type Kernel, kernelText } from "../kernels/kernel.ts";
-import { matmulKernel } from "../kernels/matmul/matmul.ts";
+import { matmulKernel } from "../kernels/matmul/matmul_kernel.ts";
 import { chooseLayout } from "../kernels/matmul/matmul_layout.ts";
 import { WEIGHT_TYPE_NAMES } from "../kernels/weights/table.ts";
 import {

@@ -1,12 +1,10 @@
 /** Matrix products of activations with a frozen weight, in both orientations, with a low-rank term folded in. */
 
 import type { Gpu } from "../device.ts";
-import { defineKernel, type Grid, type Kernel, type TextureUse } from "../kernel.ts";
-import { fitsTexture } from "../mirrors.ts";
+import { defineKernel } from "../kernel.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
-import { HALVES } from "../textures.ts";
 import { unroll } from "../unroll.ts";
 import { deviceOptions, wrappedGrid } from "../variant.ts";
 import {
@@ -17,8 +15,8 @@ import {
   weightParts,
 } from "../weights/weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
-import type { WeightType } from "../weights/weight_type.ts";
 import chunksWgsl from "./matmul_chunks.wgsl" with { type: "text" };
+import { Addend, hasRest, matmulKernel, readsHalves } from "./matmul_kernel.ts";
 import {
   chooseLayout,
   chunkLength,
@@ -26,16 +24,8 @@ import {
   partialBytes,
   type ProductSize,
 } from "./matmul_layout.ts";
-import { chooseMatrices, matricesParts } from "./matmul_matrices.ts";
-import {
-  groupColumns,
-  groupRows,
-  type MatmulKind,
-  matmulParts,
-  type ProductTerms,
-  readsPairs,
-  TILE_DEPTH,
-} from "./matmul_text.ts";
+import { chooseMatrices } from "./matmul_matrices.ts";
+import { groupColumns, groupRows, type MatmulKind, readsPairs, TILE_DEPTH } from "./matmul_text.ts";
 
 /**
  * The low-rank term: `scale · u[:, column … column + R] · mᵀ` (nt, m `[columns, R]`) or `· m` (nn, m `[R, columns]`).
@@ -54,10 +44,20 @@ export interface LoraTerm {
   scale: number;
 }
 
+/** How rows of x are normalised before they are multiplied: `rmsNorm`, with its bits. */
+export interface RowNorm {
+  /** `[depth] f32` */
+  gamma: Tensor;
+  /** Added to the mean square, above 0. */
+  eps: number;
+}
+
 /** The tensors of {@link matmul}. */
 export interface MatmulOperands {
   /** `[N, depth] f32` */
   x: Tensor;
+  /** Only where {@link takesNorm}. */
+  norm?: RowNorm | undefined;
   /** `[columns, depth]` in `nt`, `[depth, columns]` in `nn`. */
   weight: Weight;
   /** `[N, columns] f32` */
@@ -82,102 +82,8 @@ const MOST_A_RANK = 16;
 const MOST_A_PRODUCTS = 2 ** 21;
 /** Fewer rows take as long as so many. */
 const LEAST_A_ROWS = 4;
-
-const kernels = new Map<string, Kernel>();
-
-const NO_TERMS: ProductTerms = {
-  ...{ has_lora: false, a_rank: 0, addend: 0, continued: false, has_rest: false, reads_halves: false },
-  twin: null,
-};
-
-/**
- * The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it, and the terms
- * only in the form `lanes`.
- */
-export function matmulKernel(
-  kind: MatmulKind,
-  layout: MatmulLayout,
-  terms: ProductTerms = NO_TERMS,
-): Kernel {
-  const key = JSON.stringify([kind, { ...layout, split: undefined }, layout.form === "lanes" && terms]);
-  let kernel = kernels.get(key);
-  if (!kernel) {
-    const { twin } = terms, planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
-    const second = twin === null ? [] : planes.map(ofSecond);
-    kernel = defineKernel({
-      name: `matmul_${nameOf(kind, terms)}_${kind.weight}_${kind.compute}_${layout.form}`,
-      wgsl: layout.form === "matrices" ? matricesParts(kind, layout) : matmulParts(kind, layout, terms),
-      params: {
-        rows: "u32",
-        columns: "u32",
-        depth: "u32",
-        rank: "u32",
-        u_stride: "u32",
-        u_column: "u32",
-        lora_scale: "f32",
-        addend: "u32",
-        x_stride: "u32",
-        x_column: "u32",
-        y_stride: "u32",
-        y_column: "u32",
-        continued: "u32",
-        chunk_tiles: "u32",
-        walked: "u32",
-      },
-      inputs: [...planes, ...second, "x", "u", "lora", twin === null ? "residual" : ofSecond("lora")],
-      outputs: ["y", ...twin === "both" ? [ofSecond("y")] : []],
-      ...(layout.form === "lanes" &&
-        { textures: texturesOf(planes, terms) }),
-    }) as Kernel;
-    kernels.set(key, kernel);
-  }
-  return kernel;
-}
-
-/** What tells a kernel of a product from others: its orientation, or what it does with two weights. */
-function nameOf({ orientation }: MatmulKind, { twin }: ProductTerms): string {
-  if (twin === null) return orientation;
-  return twin === "both" ? "twin" : "twin_gated";
-}
-
-/** The operand of a second weight that does what this one does for the first. */
-export function ofSecond(name: string): string {
-  return `${name}_1`;
-}
-
-/** What software adapters read through textures. Each tile of columns reads x and u. */
-function texturesOf(
-  planes: readonly string[],
-  { has_lora, a_rank, addend, continued, reads_halves, twin }: ProductTerms,
-): Record<string, TextureUse> {
-  const matrices = Object.fromEntries(planes.map((name) => [name, "kept" as TextureUse]));
-  if (reads_halves) matrices.values = "halves";
-  if (has_lora) matrices.lora = "kept";
-  const second = twin === null ? [] : Object.entries(matrices).map(([name, use]) => [ofSecond(name), use]);
-  const tiles = ([, columns = 1]: Grid) => columns, reads_y = (addend & Addend.Y) !== 0 || continued;
-  return {
-    ...{ ...matrices, ...Object.fromEntries(second), x: tiles },
-    ...(has_lora && { u: a_rank > 0 ? "kept" : tiles }),
-    ...((addend & Addend.RESIDUAL) !== 0 && { residual: 1 }),
-    ...(reads_y && { y: 1 }),
-  };
-}
-
-/** Whether a product reads a weight's values from a texture of halves. */
-export function readsHalves(
-  { facts }: Pick<Gpu, "facts">,
-  layout: MatmulLayout,
-  { type, values }: WeightPart,
-): boolean {
-  const { halves_wgsl }: WeightType = WEIGHT_TYPES[type],
-    has_rows = layout.form === "lanes" && layout.owns === "rows";
-  return has_rows && facts.software && halves_wgsl !== undefined && fitsTexture(values, HALVES);
-}
-
-/** See {@link ProductTerms.has_rest}. */
-export function hasRest(layout: MatmulLayout, depth: number): boolean {
-  return layout.form === "lanes" && layout.owns === "columns" && depth % (4 * layout.lanes) !== 0;
-}
+/** The other operands of a product with two weights that normalises x: x, gamma, u, the matrices of two terms, and two outputs. */
+const BESIDES_WEIGHTS = 7;
 
 /** Sums of chunks that a thread loads without waiting for one after the other. */
 export const CHUNKS_BATCH = 8;
@@ -235,7 +141,7 @@ export function matmul(
   operands: MatmulOperands,
   options: MatmulOptions,
 ): void {
-  const { x, weight, y, lora, residual } = operands;
+  const { x, norm, weight, y, lora, residual } = operands;
   const [rows, depth] = expectShape(x, "x", 2);
   const [weightRows, weightColumns] = expectWeight(weight, "weight");
   const columns = orientation === "nt" ? weightRows : weightColumns;
@@ -249,6 +155,7 @@ export function matmul(
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
   if (lora?.u_is_a) expectLanes(layout, orientation);
+  if (norm) expectNorm(norm, { layout, orientation, depth });
   const kind = { weight: weight.type, orientation, compute: options.compute };
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
@@ -273,6 +180,7 @@ export function matmul(
         a_rank: lora?.u_is_a ? own.rank : 0,
         reads_halves: readsHalves(recorder.gpu, layout, part.weight),
         has_rest: hasRest(layout, own.depth),
+        norm_eps: norm?.eps ?? null,
       }),
       {
         ...{ rows, ...own, ...(is_split && { addend: 0 }), x_stride: depth, y_stride: columns },
@@ -281,6 +189,7 @@ export function matmul(
       },
       {
         ...weightOperands(part.weight),
+        ...(norm && { gamma: norm.gamma }),
         x,
         u: lora?.u ?? recorder.empty,
         lora: matrix ?? recorder.empty,
@@ -299,9 +208,6 @@ export function matmul(
     wrappedGrid(ceilDiv(count, CHUNKS_THREADS)),
   );
 }
-
-/** What is added to a product when it is stored; both together too. */
-const Addend = { RESIDUAL: 1, Y: 2 } as const;
 
 /** A part of a weight, with the chunks that it has: of the depth, and one for the low-rank term. */
 interface CutPart {
@@ -359,6 +265,16 @@ export function expectLanes(layout: MatmulLayout, orientation: "nt" | "nn"): voi
   throw new ShapeError("Cannot take A or two weights in a product: expected nt on a software adapter");
 }
 
+/** @throws {ShapeError} For a form that does not normalise x, or a gamma of another width. */
+export function expectNorm(
+  { gamma }: RowNorm,
+  { layout, orientation, depth }: { layout: MatmulLayout; orientation: "nt" | "nn"; depth: number },
+): void {
+  expectShape(gamma, "gamma", [depth]);
+  if (isForFew(layout) && orientation === "nt") return;
+  throw new ShapeError("Cannot normalise x in a product: expected nt of few rows on a software adapter");
+}
+
 /** @returns The rank. @throws {ShapeError} When a term does not belong to y. */
 export function expectLora(
   { u, u_is_a, matrix, column }: LoraTerm,
@@ -388,6 +304,25 @@ export function takesA(
   // A lane has 4 columns, but in tiles of few columns.
   const workgroups = ceilDiv(columns, 4 * lanes);
   return Math.max(rows, LEAST_A_ROWS) * rank * depth * workgroups <= MOST_A_PRODUCTS;
+}
+
+/**
+ * Whether products of x with a weight `[columns, depth]` normalise x, with one weight or two: on a software adapter, those of few
+ * rows. Each workgroup then normalises its rows, which takes less time than a dispatch.
+ */
+export function takesNorm(
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
+  rows: number,
+  { type, shape: [columns, depth] }: Weight,
+): boolean {
+  const kind = { orientation: "nt", weight: type } as const;
+  const bound = 2 * WEIGHT_TYPES[type].planes.length + BESIDES_WEIGHTS;
+  return bound <= gpu.facts.limits.maxStorageBuffersPerShaderStage! && isForFew(chooseLayout(gpu, { rows, columns, depth }, { reads_pairs: readsPairs(kind) }));
+}
+
+/** Whether it is the form for few rows. */
+function isForFew(layout: MatmulLayout): boolean {
+  return layout.form === "lanes" && layout.owns === "columns";
 }
 
 /** The workgroups of a dispatch. */

@@ -8,9 +8,13 @@
 // A instead of x · Aᵀ: every workgroup multiplies its rows with RANK rows of A, of which a lane has A_VECTORS = RANK / LANES,
 // rounded up. `low` is what it gets, x · Aᵀ.
 //
+// x may be normalised on the way (matmul_lanes_norm.wgsl). Every workgroup does so for its rows, which takes less time than
+// a dispatch.
+//
 // Operands are those of matmul_operands.wgsl. It, matmul_lanes_first.wgsl and `pair_0`, for a second weight
-// matmul_lanes_second.wgsl and `pair_1`, `finish` and the broadcasts are linked, and constants in place of parameters: READS_U
-// (whether rank > 0 and u is x · Aᵀ) and HAS_REST, whether the depth is no multiple of 4 · LANES. RANK4 = RANK / 4.
+// matmul_lanes_second.wgsl and `pair_1`, `x_scale` and `x_operand`, `finish` and the broadcasts are linked, and constants in
+// place of parameters: READS_U (whether rank > 0 and u is x · Aᵀ) and HAS_REST, whether the depth is no multiple of
+// 4 · LANES. RANK4 = RANK / 4.
 // Dispatch: ceil(N / ROWS) × ceil(columns / (LANES · 4)) workgroups; a template for unroll.ts.
 
 @compute @workgroup_size({LANES})
@@ -22,6 +26,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #for i ROWS
   let row{i} = min(first_row + {i}u, last_row);
   let place{i} = x_place(row{i});
+  let scale{i} = x_scale(place{i}, lane);
   #for n WEIGHTS
   var sum{n}_{i} = vec4<f32>();
   #for e A_VECTORS
@@ -42,7 +47,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   #end
   for (var s = 0u; s < in_pairs; s += {LANES}u) {
     #for i ROWS
-    let x{i} = operand(x[place{i} + s + lane]);
+    let x{i} = x_operand(x[place{i} + s + lane], scale{i}, s + lane);
     #end
     #for l LANES2
     {
@@ -93,7 +98,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       let a{e} = operand(u[a_place{n}_{e} + s]);
       #end
       #for i ROWS
-      let x{i} = load_x(row{i}, s);
+      let x{i} = x_operand(x[place{i} + s], scale{i}, s);
       #for q 4
       #for k 4
       sum{n}_{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{n}_{i}[{q}]);

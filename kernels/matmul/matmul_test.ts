@@ -18,8 +18,9 @@ import {
 import { PART_ROWS, type Weight, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
-import { matmul, matmulKernel, takesA } from "./matmul.ts";
+import { matmul, takesA } from "./matmul.ts";
 import { CASES, type MatmulCase } from "./matmul_cases.ts";
+import { matmulKernel } from "./matmul_kernel.ts";
 import { chooseLayout, everyLayout, type MatmulLayout, TILES } from "./matmul_layout.ts";
 import { readsPairs } from "./matmul_text.ts";
 import { matmulReference } from "./matmul_reference.ts";

@@ -12,6 +12,7 @@ import finishGatedWgsl from "./matmul_lanes_finish_gated.wgsl" with { type: "tex
 import finishOneWgsl from "./matmul_lanes_finish_one.wgsl" with { type: "text" };
 import firstWgsl from "./matmul_lanes_first.wgsl" with { type: "text" };
 import lanesFewWgsl from "./matmul_lanes_few.wgsl" with { type: "text" };
+import lanesNormWgsl from "./matmul_lanes_norm.wgsl" with { type: "text" };
 import lanesNnWgsl from "./matmul_lanes_nn.wgsl" with { type: "text" };
 import lanesProductsWgsl from "./matmul_lanes_products.wgsl" with { type: "text" };
 import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
@@ -96,6 +97,8 @@ export interface ProductTerms {
   has_rest: boolean;
   /** Whether the weight's values are read from a texture of halves. */
   reads_halves: boolean;
+  /** What is added to the mean square of a row of x, which is normalised first; null: it is not. Only for few rows. */
+  norm_eps: number | null;
   /**
    * Of a product with two weights: `both` where each has its own y, or the function that the first one's sums go through
    * before they are multiplied with the second one's. Null: there is one weight.
@@ -110,10 +113,10 @@ export function matmulParts(
   terms: ProductTerms,
 ): WgslPart[] {
   if (layout.form === "tiles") return [...sharedParts(kind), ...tilesParts(kind, layout)];
-  const reads_pairs = layout.owns === "columns", { reads_halves, twin } = terms;
+  const reads_pairs = layout.owns === "columns", { reads_halves, twin, norm_eps } = terms;
   const options = { reads_pairs, reads_halves }, has_second = twin !== null;
   return [
-    ...sharedParts(kind, { ...options, has_second }),
+    ...sharedParts(kind, { ...options, has_second, has_norm: norm_eps !== null }),
     ...has_second ? secondParts(kind, options) : [],
     ...lanesParts(kind, layout, terms),
   ];
@@ -122,16 +125,18 @@ export function matmulParts(
 /**
  * The parts before those of a form.
  *
- * @param options What the form needs of the weight's reader, and whether there is a second weight.
+ * @param options What the form needs of the weight's reader, whether there is a second weight, and whether x is normalised.
  */
 export function sharedParts(
   kind: MatmulKind,
-  { has_second = false, ...options }: ReaderOptions & { has_second?: boolean } = {},
+  { has_second = false, has_norm = false, ...options }:
+    & ReaderOptions
+    & { has_second?: boolean; has_norm?: boolean } = {},
 ): WgslPart[] {
   const planes = WEIGHT_TYPES[kind.weight].planes.length;
   return [
     ...weightReader(WEIGHT_TYPES[kind.weight], options),
-    constantsPart({ first: 1 + planes * (has_second ? 2 : 1) }),
+    constantsPart({ first: 1 + planes * (has_second ? 2 : 1) + (has_norm ? 1 : 0) }),
     operandPart(kind.compute),
     weightOperandPart(kind),
     { file: "matmul_operands.wgsl", text: operandsWgsl },
@@ -181,6 +186,19 @@ function pairsPart(weights: number): WgslPart {
   return { file: "pairs", text: lines.join("") };
 }
 
+/** The parts that define `x_scale` and `x_operand`: how a row of x becomes what is multiplied. */
+function rowParts({ norm_eps }: ProductTerms, LANES: number): WgslPart[] {
+  if (norm_eps === null) {
+    const text = "fn x_scale(place: u32, lane: u32) -> f32 { return 1.0; }\n" +
+      "fn x_operand(v: vec4<f32>, scale: f32, d: u32) -> vec4<f32> { return operand(v); }\n";
+    return [{ file: "rows", text }];
+  }
+  return [
+    constantsPart({ EPS: { f32: norm_eps } }),
+    { file: "matmul_lanes_norm.wgsl", text: unroll(lanesNormWgsl, { LANES }) },
+  ];
+}
+
 function lanesParts({ orientation }: MatmulKind, layout: LanesLayout, terms: ProductTerms): WgslPart[] {
   const { lanes, tile_rows: ROWS, tile_vectors: VECTORS } = layout, COLUMNS = lanes * VECTORS;
   const { has_lora: HAS_LORA, addend: ADDEND, continued: CONTINUED, has_rest: HAS_REST } = terms;
@@ -209,7 +227,8 @@ function lanesParts({ orientation }: MatmulKind, layout: LanesLayout, terms: Pro
   assert(VECTORS === 4 && lanes > 1, "lanes of 4 columns share rows of x");
   const text = unroll(lanesFewWgsl, { LANES: lanes, LANES2: lanes / 2, ROWS, ...ranks });
   const constantsOfFew = constantsPart({ HAS_REST, READS_U: HAS_LORA && RANK === 0 });
-  return [...shared, constantsOfFew, pairsPart(WEIGHTS), { file: "matmul_lanes_few.wgsl", text }];
+  const own = [constantsOfFew, pairsPart(WEIGHTS), ...rowParts(terms, lanes)];
+  return [...shared, ...own, { file: "matmul_lanes_few.wgsl", text }];
 }
 
 /** The most rows or columns, in fours, that neighbouring threads stage at once: as many as there are banks of vectors. */

@@ -8,16 +8,8 @@ import type { Tensor } from "../tensor.ts";
 import { deviceForm } from "../variant.ts";
 import { expectWeight, type Weight, weightOperands, type WeightPart } from "../weights/weight.ts";
 import { WEIGHT_TYPES } from "../weights/table.ts";
-import {
-  expectLanes,
-  expectLora,
-  grid,
-  hasRest,
-  type LoraTerm,
-  matmulKernel,
-  ofSecond,
-  readsHalves,
-} from "./matmul.ts";
+import { expectLanes, expectLora, expectNorm, grid, type LoraTerm, type RowNorm } from "./matmul.ts";
+import { hasRest, matmulKernel, ofSecond, readsHalves } from "./matmul_kernel.ts";
 import { chooseLayout, type MatmulLayout } from "./matmul_layout.ts";
 import { readsPairs } from "./matmul_text.ts";
 
@@ -38,6 +30,8 @@ export interface TwinWeights {
 export interface TwinOperands extends TwinWeights {
   /** `[N, depth] f32` */
   x: Tensor;
+  /** Only where `takesNorm`. */
+  norm?: RowNorm | undefined;
   /** `[N, columns] f32`: a y for each weight; or h = activation(y_0) · y_1. */
   out: readonly [Tensor, Tensor] | { h: Tensor; activation: Activation };
 }
@@ -86,7 +80,7 @@ function areTwins([first, second]: TwinWeights["weights"], [a, b]: readonly (Lor
  */
 export function matmulTwin(
   recorder: Recorder,
-  { x, weights, terms, out }: TwinOperands,
+  { x, norm, weights, terms, out }: TwinOperands,
   { compute, layout: given }: TwinOptions,
 ): void {
   const { gpu } = recorder, [first, second] = weights as readonly [WeightPart, WeightPart];
@@ -107,13 +101,14 @@ export function matmulTwin(
   const kind = { weight: first.type, orientation: "nt", compute } as const;
   const layout = given ?? chooseLayout(gpu, size, { reads_pairs: readsPairs(kind) });
   expectLanes(layout, "nt");
+  if (norm) expectNorm(norm, { layout, orientation: "nt", depth });
   const [rank = 0] = ranks, term = terms?.[0], nothing = { addend: 0, continued: 0 };
   recorder.dispatch(
     matmulKernel(kind, layout, {
       a_rank: term?.u_is_a ? rank : 0,
       ...{ has_lora: rank > 0, addend: 0, continued: false, twin: "h" in out ? out.activation : "both" },
       reads_halves: readsHalves(gpu, layout, first),
-      has_rest: hasRest(layout, depth),
+      ...{ has_rest: hasRest(layout, depth), norm_eps: norm?.eps ?? null },
     }),
     {
       ...{ ...size, rank, x_stride: depth, x_column: 0, y_stride: columns, y_column: 0, ...nothing },
@@ -125,7 +120,7 @@ export function matmulTwin(
       ...Object.fromEntries(
         Object.entries(weightOperands(second)).map(([name, tensor]) => [ofSecond(name), tensor]),
       ),
-      ...{ x, u: term?.u ?? recorder.empty },
+      ...{ x, u: term?.u ?? recorder.empty, ...(norm && { gamma: norm.gamma }) },
       ...{ lora: term?.matrix ?? recorder.empty, [ofSecond("lora")]: terms?.[1].matrix ?? recorder.empty },
       ...outputs,
     },

@@ -2,7 +2,13 @@
 
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import { addBias } from "../../kernels/bias/bias.ts";
-import { type LoraTerm, matmul, type MatmulOperands, takesA } from "../../kernels/matmul/matmul.ts";
+import {
+  type LoraTerm,
+  matmul,
+  type MatmulOperands,
+  takesA,
+  takesNorm,
+} from "../../kernels/matmul/matmul.ts";
 import { fitsTwin, matmulTwin, type TwinOperands } from "../../kernels/matmul/matmul_twin.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import type { Weight } from "../../kernels/weights/weight.ts";
@@ -43,15 +49,15 @@ export function linear(
   pass: ProductPass,
   layer: number,
   target: LoraTarget,
-  { x, y, residual, has_bias = true }: Pick<MatmulOperands, "x" | "y" | "residual"> & { has_bias?: boolean },
+  { has_bias = true, ...operands }: Omit<MatmulOperands, "weight" | "lora"> & { has_bias?: boolean },
 ): void {
   const { recorder, compute } = pass.model;
   const { linears, biases } = pass.model.weights.layers[layer]!,
     weight = linears[target],
     bias = biases[target];
   const lora = loraTerm(pass, layer, target) ?? undefined;
-  matmul(recorder, "nt", { x, weight, y, lora, residual }, { compute });
-  if (bias && has_bias) addBias(recorder, { y, bias });
+  matmul(recorder, "nt", { ...operands, weight, lora }, { compute });
+  if (bias && has_bias) addBias(recorder, { y: operands.y, bias });
 }
 
 /**
@@ -62,7 +68,7 @@ export function twinLinear(
   pass: ProductPass,
   layer: number,
   [first, second]: readonly [LoraTarget, LoraTarget],
-  operands: Pick<TwinOperands, "x" | "out">,
+  operands: Omit<TwinOperands, "weights" | "terms">,
 ): boolean {
   if (pass.activations.options.kept !== "nothing") return false;
   const { recorder, compute, weights } = pass.model, { linears } = weights.layers[layer]!;
@@ -100,4 +106,16 @@ function multipliesA(
     return sum + (pairs[layer]![target]?.b.shape[0] ?? 0);
   }, 0);
   return takesA(model.recorder.gpu, { rows, columns, depth, rank });
+}
+
+/**
+ * Whether the products of an input group normalise their input themselves. A pass whose activations are kept for a backward pass
+ * needs it normalised, and so does a product for x · Aᵀ.
+ */
+export function normalizesInput(pass: ProductPass, layer: number, group: number): boolean {
+  const { model: { recorder, weights }, adapter, rows, activations } = pass, targets = INPUT_GROUPS[group]!;
+  if (activations.options.kept !== "nothing") return false;
+  if (adapter?.layout.lora_a[layer]?.[group] && !multipliesA(pass, layer, group)) return false;
+  const { linears } = weights.layers[layer]!;
+  return targets.every((target) => takesNorm(recorder.gpu, rows, linears[target]));
 }

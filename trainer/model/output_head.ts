@@ -1,6 +1,6 @@
 /** From the hidden states after the last layer to logits. */
 
-import { matmul } from "../../kernels/matmul/matmul.ts";
+import { matmul, type MatmulOperands, takesNorm } from "../../kernels/matmul/matmul.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { softCap } from "../../kernels/soft_cap/soft_cap.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
@@ -15,10 +15,27 @@ export function normalizeOutput(
 }
 
 /** Records logits `[N, V]` = normed `[N, C]` · outputᵀ, with the soft cap of the model. */
-export function projectToLogits(
-  { recorder, weights, compute, shape: { logit_soft_cap } }: Model,
-  { normed, logits }: { normed: Tensor; logits: Tensor },
+export function projectToLogits(model: Model, { normed, logits }: { normed: Tensor; logits: Tensor }): void {
+  project(model, { x: normed, y: logits });
+}
+
+/** Records the logits of hidden states; `normed` and `rstd` may be used or not. */
+export function hiddenToLogits(
+  model: Model,
+  { hidden, normed, rstd, logits }: { hidden: Tensor; normed: Tensor; rstd: Tensor; logits: Tensor },
 ): void {
-  matmul(recorder, "nt", { x: normed, weight: weights.output, y: logits }, { compute });
-  if (logit_soft_cap !== null) softCap(recorder, { x: logits }, logit_soft_cap);
+  const { recorder: { gpu }, weights, shape: { norm_eps: eps } } = model;
+  if (takesNorm(gpu, hidden.shape[0]!, weights.output)) {
+    return project(model, { x: hidden, norm: { gamma: weights.output_norm, eps }, y: logits });
+  }
+  normalizeOutput(model, { hidden, normed, rstd });
+  projectToLogits(model, { normed, logits });
+}
+
+function project(
+  { recorder, weights, compute, shape: { logit_soft_cap } }: Model,
+  operands: Pick<MatmulOperands, "x" | "norm" | "y">,
+): void {
+  matmul(recorder, "nt", { ...operands, weight: weights.output }, { compute });
+  if (logit_soft_cap !== null) softCap(recorder, { x: operands.y }, logit_soft_cap);
 }

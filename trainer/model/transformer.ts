@@ -3,6 +3,7 @@
 import type { AttentionRules } from "../../kernels/attention/visibility.ts";
 import { embedding } from "../../kernels/embedding/embedding.ts";
 import { gatedActivation } from "../../kernels/gated_activation/gated_activation.ts";
+import type { MatmulOperands } from "../../kernels/matmul/matmul.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { rmsNorm } from "../../kernels/rms_norm/rms_norm.ts";
 import { rope, type RopePairing } from "../../kernels/rope/rope.ts";
@@ -18,7 +19,7 @@ import {
   type HeadTensors,
   type PageWrites,
 } from "./fused_layer.ts";
-import { applyLoraA, groupOf, linear, twinLinear } from "./linear.ts";
+import { applyLoraA, groupOf, linear, normalizesInput, twinLinear } from "./linear.ts";
 import type { ModelShape } from "./model_shape.ts";
 import type { ModelWeights } from "./weights.ts";
 
@@ -84,8 +85,8 @@ export function forward(pass: ForwardPass): Tensor {
 export function forwardToLastLayer(pass: ForwardPass): Tensor {
   const last = pass.model.shape.layers.length - 1, { x, is_normed } = firstLayers(pass, last);
   const a = viewLayer(pass.activations, last, pass.rows);
-  if (!is_normed) normalizeAttentionInput(pass, last, { x, a });
-  projectHeads(pass, last, a, { ...headTensors(pass, last, a), has_queries: false });
+  const input = normedInput(pass, last, { group: 0, x, is_normed, normed: a.attn_in, rstd: a.attn_rstd });
+  projectHeads(pass, last, a, { ...headTensors(pass, last, a), ...input, has_queries: false });
   return x;
 }
 
@@ -149,9 +150,9 @@ export function recomputeLayer(pass: ForwardPass, layer: number): void {
 function attentionBlock(pass: LayerPass, layer: number, { x, is_normed }: LayerInput): boolean {
   const { model: { shape, weights }, rows, activations } = pass;
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
-  if (!is_normed) normalizeAttentionInput(pass, layer, { x, a });
-  const tensors = headTensors(pass, layer, a);
-  if (!fusedProjections(pass, layer, { x: a.attn_in, ...tensors })) projectHeads(pass, layer, a, tensors);
+  const input = normedInput(pass, layer, { group: 0, x, is_normed, normed: a.attn_in, rstd: a.attn_rstd });
+  const tensors = { ...headTensors(pass, layer, a), ...input };
+  if (!fusedProjections(pass, layer, tensors)) projectHeads(pass, layer, a, tensors);
   pass.attend(layer, {
     q: tensors.q,
     ...keysAndValues(pass, a),
@@ -164,12 +165,25 @@ function attentionBlock(pass: LayerPass, layer: number, { x, is_normed }: LayerI
   return addOutput(pass, layer, "o_proj", { x: a.o, y: a.middle, residual: x, next, ...after });
 }
 
-function normalizeAttentionInput(
-  { model: { recorder, shape, weights } }: LayerPass,
+/** What products multiply: an input that is normalised already, or one that they normalise themselves. */
+type ProductInput = Pick<MatmulOperands, "x" | "norm">;
+
+/**
+ * The input of the products of a group, 0 or 2, of a layer. Records its norm, unless it is there already or the products do it.
+ *
+ * @param input.normed Where the norm is written, or lies.
+ */
+function normedInput(
+  pass: LayerPass,
   layer: number,
-  { x, a: { attn_in: y, attn_rstd: rstd } }: { x: Tensor; a: LayerActivations },
-): void {
-  rmsNorm(recorder, { x, gamma: weights.layers[layer]!.attn_norm, y, rstd }, shape.norm_eps);
+  { group, x, is_normed, normed, rstd }: LayerInput & { group: 0 | 2; normed: Tensor; rstd: Tensor },
+): ProductInput {
+  const { recorder, weights, shape: { norm_eps: eps } } = pass.model, w = weights.layers[layer]!;
+  const gamma = group === 0 ? w.attn_norm : w.ffn_norm;
+  if (is_normed) return { x: normed };
+  if (normalizesInput(pass, layer, group)) return { x, norm: { gamma, eps } };
+  rmsNorm(recorder, { x, gamma, y: normed, rstd }, eps);
+  return { x: normed };
 }
 
 function headTensors({ model, rows, pages }: LayerPass, layer: number, a: LayerActivations): HeadTensors {
@@ -185,29 +199,29 @@ function keysAndValues({ model, rows }: LayerPass, a: LayerActivations): { k: Te
 }
 
 /**
- * Records q, if it is wanted, k and v from the normalised input, with their norms and rotations. k and v of a pass with pages
+ * Records q, if it is wanted, k and v from the input, with their norms and rotations. k and v of a pass with pages
  * are in these at the end.
  */
 function projectHeads(
   pass: LayerPass,
   layer: number,
   a: LayerActivations,
-  { has_queries = true, ...tensors }: HeadTensors & { has_queries?: boolean },
+  { x, norm, has_queries = true, ...tensors }: HeadTensors & ProductInput & { has_queries?: boolean },
 ): void {
   const { model: { recorder, shape, weights }, rows } = pass, w = weights.layers[layer]!;
-  const { heads, kv_heads, head_width, norm_eps } = shape, x = a.attn_in;
+  const { heads, kv_heads, head_width, norm_eps } = shape, input = { x, norm };
   applyLoraA(pass, layer, 0, x);
   if (finishesHeads(pass, layer, tensors)) {
-    if (has_queries) linear(pass, layer, "q_proj", { x, y: a.q, has_bias: false });
-    if (!twinLinear(pass, layer, ["k_proj", "v_proj"], { x, out: [a.k, a.v] })) {
-      linear(pass, layer, "k_proj", { x, y: a.k, has_bias: false });
-      linear(pass, layer, "v_proj", { x, y: a.v, has_bias: false });
+    if (has_queries) linear(pass, layer, "q_proj", { ...input, y: a.q, has_bias: false });
+    if (!twinLinear(pass, layer, ["k_proj", "v_proj"], { ...input, out: [a.k, a.v] })) {
+      linear(pass, layer, "k_proj", { ...input, y: a.k, has_bias: false });
+      linear(pass, layer, "v_proj", { ...input, y: a.v, has_bias: false });
     }
     return finishHeads(pass, layer, { ...tensors, ...keysAndValues(pass, a) }, { has_queries });
   }
-  if (has_queries) linear(pass, layer, "q_proj", { x, y: w.q_norm ? a.q_raw : a.q });
-  linear(pass, layer, "k_proj", { x, y: w.k_norm ? a.k_raw : a.k });
-  linear(pass, layer, "v_proj", { x, y: a.v });
+  if (has_queries) linear(pass, layer, "q_proj", { ...input, y: w.q_norm ? a.q_raw : a.q });
+  linear(pass, layer, "k_proj", { ...input, y: w.k_norm ? a.k_raw : a.k });
+  linear(pass, layer, "v_proj", { ...input, y: a.v });
   for (
     const [from, to, gamma, rstd, count] of [
       ...has_queries ? [[a.q_raw, a.q, w.q_norm, a.q_rstd, heads] as const] : [],
@@ -246,15 +260,16 @@ export function rotate(
 function feedForwardInner(pass: LayerPass, layer: number, is_normed: boolean): void {
   const { model: { recorder, shape, weights } } = pass, { activation } = shape.layers[layer]!;
   const w = weights.layers[layer]!, a = viewLayer(pass.activations, layer, pass.rows);
-  const norm = { x: a.middle, gamma: w.ffn_norm, y: a.ffn_in, rstd: a.ffn_rstd };
-  if (!is_normed) rmsNorm(recorder, norm, shape.norm_eps);
-  if (fusedFeedForward(pass, layer, { x: a.ffn_in, h: a.h, activation })) return;
-  applyLoraA(pass, layer, 2, a.ffn_in);
-  const has_biases = w.biases.gate_proj || w.biases.up_proj,
-    gated = { x: a.ffn_in, out: { h: a.h, activation } };
-  if (!has_biases && twinLinear(pass, layer, ["gate_proj", "up_proj"], gated)) return;
-  linear(pass, layer, "gate_proj", { x: a.ffn_in, y: a.gate });
-  linear(pass, layer, "up_proj", { x: a.ffn_in, y: a.up });
+  const { x, norm } = normedInput(pass, layer, {
+    ...{ group: 2, x: a.middle, is_normed },
+    ...{ normed: a.ffn_in, rstd: a.ffn_rstd },
+  });
+  if (fusedFeedForward(pass, layer, { x, h: a.h, activation })) return;
+  applyLoraA(pass, layer, 2, x);
+  const has_biases = w.biases.gate_proj || w.biases.up_proj, out = { h: a.h, activation };
+  if (!has_biases && twinLinear(pass, layer, ["gate_proj", "up_proj"], { x, norm, out })) return;
+  linear(pass, layer, "gate_proj", { x, norm, y: a.gate });
+  linear(pass, layer, "up_proj", { x, norm, y: a.up });
   gatedActivation(recorder, { gate: a.gate, up: a.up, h: a.h }, activation);
 }
 

@@ -13,7 +13,7 @@ import { type Allocator, type DType, type Tensor, view } from "../../kernels/ten
 import { deviceForm } from "../../kernels/variant.ts";
 import { Activations } from "../model/activations.ts";
 import { type DeviceAdapter, LEAST_PADDED_RANK } from "../model/device_adapter.ts";
-import { normalizeOutput, projectToLogits } from "../model/output_head.ts";
+import { hiddenToLogits } from "../model/output_head.ts";
 import {
   type AttentionTensors,
   forward,
@@ -236,8 +236,7 @@ export class Sampler {
     const pass = this.#passOver({ adapter, rows, state, tokens });
     let last = first;
     for (let step = 0; step < steps; step++) {
-      normalizeOutput(this.model, { hidden: last, normed, rstd: cut(this.#rstd) });
-      projectToLogits(this.model, { normed, logits });
+      hiddenToLogits(this.model, { hidden: last, normed, rstd: cut(this.#rstd), logits });
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);

@@ -317,7 +317,8 @@ export function takesNorm(
 ): boolean {
   const kind = { orientation: "nt", weight: type } as const;
   const bound = 2 * WEIGHT_TYPES[type].planes.length + BESIDES_WEIGHTS;
-  return bound <= gpu.facts.limits.maxStorageBuffersPerShaderStage! && isForFew(chooseLayout(gpu, { rows, columns, depth }, { reads_pairs: readsPairs(kind) }));
+  return bound <= gpu.facts.limits.maxStorageBuffersPerShaderStage! &&
+    isForFew(chooseLayout(gpu, { rows, columns, depth }, { reads_pairs: readsPairs(kind) }));
 }
 
 /** Whether it is the form for few rows. */

@@ -43,3 +43,17 @@ export function advance(recorder: Recorder, tensors: Operands<typeof advanceKern
   assert(step < steps, `step ${step} is one of ${steps}`);
   recorder.dispatch(advanceKernel, { rows, step, steps }, tensors, [ceilDiv(rows, THREADS)]);
 }
+
+/** The tokens that a row sampled in K steps, from the bytes of `out`, and their log-probabilities. */
+export function sampledTokens(
+  out: ArrayBuffer,
+  { row, rows, steps }: { row: number; rows: number; steps: number },
+): { tokens: number[]; logprobs: number[] } {
+  const words = new Uint32Array(out), floats = new Float32Array(out);
+  const tokens: number[] = [], logprobs: number[] = [];
+  for (let step = 0; step < steps && words[step * rows + row] !== NONE; step++) {
+    tokens.push(words[step * rows + row]!);
+    logprobs.push(floats[(steps + step) * rows + row]!);
+  }
+  return { tokens, logprobs };
+}

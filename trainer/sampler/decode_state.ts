@@ -6,7 +6,7 @@ import { MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { ModelShape } from "../model/model_shape.ts";
-import type { Sequence } from "./sequence.ts";
+import type { Generation, Sequence } from "./sequence.ts";
 
 /** A generating sequence, and the row of the hidden state from which it samples its first token. */
 export interface DecodeRow {
@@ -53,6 +53,8 @@ export class DecodeState {
   readonly #mask: Tensor;
   readonly #tiles: Tensor;
   readonly #mask_words: number;
+  /** What rows the arrays have; null after {@link empty}. */
+  #uploaded: { views: DecodeViews; generations: readonly Generation[] } | null = null;
 
   /** @param sizes batch: the most rows; shares: whether rows that share pages are found. */
   constructor(
@@ -72,22 +74,53 @@ export class DecodeState {
     this.#tiles = allocator.create("sampler", [batch, 2], "u32");
   }
 
-  /** Uploads the rows, padded to `rows` with rows without a sequence, and returns the arrays at this length. */
-  upload(batch: readonly DecodeRow[], rows: number): DecodeViews {
+  /**
+   * Uploads the rows, padded to `rows` with rows without a sequence. Of generations that go on from a block that has been read
+   * the device has the state already, but for masks and the places of hidden states.
+   *
+   * @returns The arrays at this length, and whether all rows go on.
+   */
+  upload(batch: readonly DecodeRow[], rows: number): { state: DecodeViews; goes_on: boolean } {
+    const generations = batch.map(({ sequence }) => sequence.generation!), last = this.#uploaded;
+    const goes_on = last !== null && last.views.token.shape[0] === rows &&
+      last.generations.length === generations.length &&
+      last.generations.every((generation, i) => generation === generations[i]);
+    const views = goes_on ? last.views : this.#uploadRows(batch, rows);
+    this.#uploadHidden(batch, rows);
+    if (views.mask && !(goes_on && generations.every(({ mask }) => mask === null || mask.is_static))) {
+      const all = new Uint32Array(this.#mask_words).fill(NONE);
+      this.#block(this.#mask, generations.map(({ mask }) => mask?.bits() ?? all), { rows, fill: NONE });
+    }
+    this.#uploaded = { views, generations };
+    return { state: views, goes_on };
+  }
+
+  #uploadHidden(batch: readonly DecodeRow[], rows: number): void {
+    this.#words("hidden", batch.map(({ sequence }) => sequence.hidden!), { rows, fill: NONE });
+    this.#words("hidden_from", batch.map(({ from }) => from), { rows, fill: NONE });
+  }
+
+  #words(
+    name: typeof WORDS[number],
+    of: readonly number[],
+    { rows, fill }: { rows: number; fill: number },
+  ): void {
+    this.allocator.write(this.#arrays[name], Uint32Array.from({ length: rows }, (_, i) => of[i] ?? fill));
+  }
+
+  #uploadRows(batch: readonly DecodeRow[], rows: number): DecodeViews {
     const sequences = batch.map((row) => row.sequence);
     const generations = sequences.map((sequence) => sequence.generation!);
     const samplings = generations.map((generation) => generation.sampling);
     const a = this.#arrays;
-    const words = (tensor: Tensor, of: readonly number[], fill: number) =>
-      this.allocator.write(tensor, Uint32Array.from({ length: rows }, (_, i) => of[i] ?? fill));
+    const words = (name: typeof WORDS[number], of: readonly number[], fill: number) =>
+      this.#words(name, of, { rows, fill });
     const floats = (tensor: Tensor, of: readonly number[]) =>
       this.allocator.write(tensor, Float32Array.from({ length: rows }, (_, i) => of[i] ?? 1));
-    words(a.position, sequences.map((sequence) => sequence.tokens.length), 0);
-    words(a.remaining, generations.map((generation) => generation.remaining), 1);
-    words(a.slots, sequences.map((sequence) => sequence.slot), NO_SLOT);
-    words(a.hidden, sequences.map((sequence) => sequence.hidden!), NONE);
-    words(a.hidden_from, batch.map((row) => row.from), NONE);
-    words(a.top_k, samplings.map((sampling) => sampling.top_k), 0);
+    words("position", sequences.map((sequence) => sequence.tokens.length), 0);
+    words("remaining", generations.map((generation) => generation.remaining), 1);
+    words("slots", sequences.map((sequence) => sequence.slot), NO_SLOT);
+    words("top_k", samplings.map((sampling) => sampling.top_k), 0);
     floats(
       a.temperature,
       samplings.map(({ temperature }) => effectiveTemperature(temperature)),
@@ -99,10 +132,6 @@ export class DecodeState {
     this.#block(this.#rng_key, samplings.map((sampling) => sampling.rng_key), { rows, fill: 0 });
     this.#block(this.#stop_tokens, stops, { rows, fill: NONE });
     const has_mask = generations.some((generation) => generation.mask !== null);
-    if (has_mask) {
-      const all = new Uint32Array(this.#mask_words).fill(NONE);
-      this.#block(this.#mask, generations.map(({ mask }) => mask?.bits() ?? all), { rows, fill: NONE });
-    }
     const has_cutoff = samplings.some((s) => s.top_k > 0 || s.top_p < 1);
     return this.#views(rows, { has_mask, has_cutoff, sharing: this.#uploadSharing(sequences, rows) });
   }
@@ -121,6 +150,7 @@ export class DecodeState {
 
   /** Takes a row's sequence away: it samples nothing more and leaves no state. */
   empty(row: number): void {
+    this.#uploaded = null;
     for (const name of ["slots", "hidden"] as const) {
       this.allocator.write(this.#arrays[name], Uint32Array.of(NONE), 4 * row);
     }

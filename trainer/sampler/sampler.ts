@@ -5,8 +5,9 @@
 
 import { attentionPaged, type PagedOptions } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvCopyPage, kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
+import type { Submission } from "../../kernels/recorder.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
-import { advance, NONE } from "../../kernels/sample_token/advance.ts";
+import { advance, sampledTokens } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
 import { ceilDiv, roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
@@ -114,6 +115,8 @@ export class Sampler {
   readonly #capacity: number;
   /** By adapter, this for none, and by rows. */
   #passes = new WeakMap<object, Map<number, TokenPass>>();
+  /** The last block, if it was a submit by itself. */
+  #last_block: { submission: Submission; steps: number } | null = null;
   readonly allocator: Allocator;
   #activations: Activations | null = null;
 
@@ -189,13 +192,12 @@ export class Sampler {
 
   /** Starts a block, which samples up to `steps` tokens for each sequence; it has one readback. */
   start(adapter: DeviceAdapter | null, batch: readonly DecodeRow[], steps: number): DecodeBlock {
-    const rows = paddedRows(batch.length), { recorder } = this.model;
+    const rows = paddedRows(batch.length);
     this.#uploadPages(batch.map((row) => row.sequence));
-    const state = this.#state.upload(batch, rows);
-    const last = view(this.#last, [rows, this.model.shape.width]);
-    gatherRows(recorder, { x: this.#hidden, index: state.hidden_from, y: last });
+    const { state, goes_on } = this.#state.upload(batch, rows);
     const tokens = steps + Math.max(...batch.map(({ sequence }) => sequence.tokens.length));
-    return this.#decode({ adapter, count: batch.length, rows, state, tokens }, last, steps);
+    const block = { adapter, count: batch.length, rows, state, tokens };
+    return this.#decode(block, { from: state.hidden_from, steps, goes_on });
   }
 
   /**
@@ -205,12 +207,11 @@ export class Sampler {
    * @param sequences By row, with pages for the tokens of both blocks; null: the row stops, whether it has ended or not.
    */
   proceed(block: DecodeBlock, sequences: readonly (Sequence | null)[], steps: number): DecodeBlock {
-    const { rows, state } = block;
+    const { state } = block;
     this.#uploadPages(sequences.flatMap((sequence) => sequence ?? []));
     for (const [row, sequence] of sequences.entries()) if (!sequence) this.#state.empty(row);
-    const last = view(this.#last, [rows, this.model.shape.width]);
-    gatherRows(this.model.recorder, { x: this.#hidden, index: state.hidden, y: last });
-    return this.#decode({ ...block, tokens: block.tokens + steps }, last, steps);
+    const next = { ...block, tokens: block.tokens + steps };
+    return this.#decode(next, { from: state.hidden, steps, goes_on: false });
   }
 
   /**
@@ -221,11 +222,39 @@ export class Sampler {
     return !this.model.recorder.gpu.facts.software;
   }
 
+  /**
+   * Submits a block. On a software adapter one whose rows go on, for as many steps, runs the dispatches of the block before.
+   *
+   * @param from By row, the row of the hidden states from which it goes on.
+   */
   #decode(
     { adapter, count, rows, state, tokens }: Omit<DecodeBlock, "sampled">,
-    first: Tensor,
-    steps: number,
+    { from, steps, goes_on }: { from: Tensor; steps: number; goes_on: boolean },
   ): DecodeBlock {
+    const { recorder } = this.model, block = { adapter, rows, state, tokens };
+    const last = goes_on && this.#last_block?.steps === steps ? this.#last_block.submission : null;
+    this.#last_block = null;
+    let reading = last && recorder.run(last);
+    if (last && reading) this.#last_block = { submission: last, steps };
+    else {
+      const { submits } = recorder.counters, out = this.#recordBlock(block, { from, steps });
+      const submission = recorder.take([out]), is_whole = recorder.counters.submits === submits;
+      reading = recorder.run(submission)!;
+      if (is_whole && deviceForm(recorder.gpu) === "lanes") this.#last_block = { submission, steps };
+    }
+    const sampled = reading.then(([bytes]) =>
+      Array.from({ length: count }, (_, row) => sampledTokens(bytes!, { row, rows, steps }))
+    );
+    // Whoever waits for it learns of a failure; if nobody does any more, it is no failure of this thread.
+    sampled.catch(() => {});
+    return { ...block, count, sampled };
+  }
+
+  /** Records a block. @returns Its output, `[2, steps, rows]`. */
+  #recordBlock(
+    { adapter, rows, state, tokens }: Omit<DecodeBlock, "sampled" | "count">,
+    { from, steps }: { from: Tensor; steps: number },
+  ): Tensor {
     const { recorder, shape } = this.model;
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
@@ -234,7 +263,8 @@ export class Sampler {
     // costs half a millisecond of the processors that the adapter computes on.
     const submits_steps = deviceForm(recorder.gpu) === "tiles";
     const pass = this.#passOver({ adapter, rows, state, tokens });
-    let last = first;
+    let last = cut(this.#last, shape.width);
+    gatherRows(recorder, { x: this.#hidden, index: from, y: last });
     for (let step = 0; step < steps; step++) {
       hiddenToLogits(this.model, { hidden: last, normed, rstd: cut(this.#rstd), logits });
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
@@ -245,12 +275,7 @@ export class Sampler {
       if (submits_steps && step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
-    const sampled = recorder.submitAndRead([out]).then(([bytes]) =>
-      Array.from({ length: count }, (_, row) => sampledTokens(bytes!, { row, rows, steps }))
-    );
-    // Whoever waits for it learns of a failure; if nobody does any more, it is no failure of this thread.
-    sampled.catch(() => {});
-    return { adapter, count, rows, state, tokens, sampled };
+    return out;
   }
 
   /**
@@ -302,6 +327,7 @@ export class Sampler {
   /** Frees the cache and the activations, for others to use. No sequence may have pages. The next step allocates them. */
   release(): void {
     this.#passes = new WeakMap();
+    this.#last_block = null;
     this.#cache.free();
     this.#activations?.allocator.destroy();
     this.#activations = null;
@@ -366,18 +392,4 @@ export class Sampler {
       kvCopyPage(this.model.recorder, { copies: list, ...this.#cache.layer(layer) });
     }
   }
-}
-
-/** The tokens of one row of a block's output `[2, K, B]`. */
-function sampledTokens(
-  bytes: ArrayBuffer,
-  { row, rows, steps }: { row: number; rows: number; steps: number },
-): SampledTokens {
-  const words = new Uint32Array(bytes), floats = new Float32Array(bytes);
-  const sampled: SampledTokens = { tokens: [], logprobs: [] };
-  for (let step = 0; step < steps && words[step * rows + row] !== NONE; step++) {
-    sampled.tokens.push(words[step * rows + row]!);
-    sampled.logprobs.push(floats[(steps + step) * rows + row]!);
-  }
-  return sampled;
 }

@@ -179,8 +179,7 @@ export function matmul(
         ...{ has_lora: own.rank > 0, addend: own.addend, continued: own.continued === 1, twin: null },
         a_rank: lora?.u_is_a ? own.rank : 0,
         reads_halves: readsHalves(recorder.gpu, layout, part.weight),
-        has_rest: hasRest(layout, own.depth),
-        norm_eps: norm?.eps ?? null,
+        ...{ has_rest: hasRest(layout, own.depth), norm_eps: norm?.eps ?? null },
       }),
       {
         ...{ rows, ...own, ...(is_split && { addend: 0 }), x_stride: depth, y_stride: columns },
@@ -188,9 +187,7 @@ export function matmul(
         ...{ chunk_tiles: chunkTiles(layout, size), walked: is_split ? 1 : part.chunks },
       },
       {
-        ...weightOperands(part.weight),
-        ...(norm && { gamma: norm.gamma }),
-        x,
+        ...{ ...weightOperands(part.weight), ...(norm && { gamma: norm.gamma }), x },
         u: lora?.u ?? recorder.empty,
         lora: matrix ?? recorder.empty,
         residual: !is_split && residual ? residual : recorder.empty,

@@ -106,6 +106,32 @@ gpuTest(
   },
 );
 
+gpuTest("a sequence that goes on samples with the bind groups that there are", async () => {
+  const { client, port1 } = newEngine(), { createBindGroup } = GPUDevice.prototype;
+  let made = 0;
+  try {
+    await client.call("load", await tinyAgent({ device: { device: "auto", webgpu: "deno" } }));
+    const sequence = client.newSequence();
+    await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens: [1, 2, 3] });
+    GPUDevice.prototype.createBindGroup = function (...given) {
+      made++;
+      return createBindGroup.apply(this, given);
+    };
+    const counts: number[] = [];
+    for (let turn = 0; turn < 3; turn++) {
+      made = 0;
+      await generate({ client } as ContractEngine, { sequence, max_tokens: 24 });
+      counts.push(made);
+    }
+    assert.ok(counts[0]! > 20, `${counts[0]} are made at first`);
+    assert.equal(counts[2], 0);
+  } finally {
+    GPUDevice.prototype.createBindGroup = createBindGroup;
+    await client.close();
+    port1.close();
+  }
+});
+
 gpuTest(
   "a cache that the device cannot hold names the keys that make it smaller, and the engine goes on",
   async () => {

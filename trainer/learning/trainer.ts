@@ -208,7 +208,8 @@ export class Trainer {
 
   /** Frees what a pass writes, for others to use. The next call allocates it. */
   release(): void {
-    this.#arena_scope?.destroy();
+    if (!this.#arena_scope) return;
+    this.#arena_scope.destroy();
     this.#arena = this.#arena_scope = null;
     this.model.recorder.forgetAll();
   }

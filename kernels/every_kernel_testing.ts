@@ -21,7 +21,7 @@ import { crossEntropyBackward, tokenLogprobs } from "./loss/cross_entropy.ts";
 import { klDivergence } from "./loss/kl_divergence.ts";
 import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
-import { type LoraTerm, matmul } from "./matmul/matmul.ts";
+import { type LoraTerm, matmul, takesNorm } from "./matmul/matmul.ts";
 import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
 import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { matmulSegments } from "./matmul/matmul_segments.ts";
@@ -240,6 +240,12 @@ function listMatmul(list: KernelLister): void {
         );
         const fits = fitsTwin(list.gpu, { ...twin, outputs: 2 });
         if (fits) matmulTwin(list.for(name), { ...twin, out: [y, y] }, options);
+        if (takesNorm(list.gpu, 1, weight) && layout.form === "lanes" && layout.owns === "columns") {
+          const norm = { gamma: f32(256), eps: 1 }, recorder = list.for(`${name}, normalised`);
+          matmul(recorder, "nt", { ...y_of, norm, lora: terms[0] }, options);
+          matmulTwin(recorder, { ...twin, norm, out: [y, y] }, options);
+          matmulTwin(recorder, { ...twin, norm, out: { h: y, activation: "silu" } }, options);
+        }
         for (const activation of ["silu", "gelu_tanh"] as const) {
           matmulTwin(list.for(`${name}, ${activation}`), { ...twin, out: { h: y, activation } }, options);
         }

@@ -45,8 +45,8 @@ const wrongPlain = (code: string) => code.replaceAll("params.depth / 4u", "(para
 
 /** Rounds rows where many are computed at once: integers stay as they are. */
 const wrongTile = (code: string) =>
-  code.includes("load_x(row1, s)")
-    ? code.replaceAll("load_x(row0, s)", "quantizeToF16(load_x(row0, s))")
+  code.includes(", scale1, s)")
+    ? code.replace(/x_operand\(.*, scale0, s\)/g, (load) => `quantizeToF16(${load})`)
     : code;
 
 const lacksF16 = ({ facts }: Gpu) =>

@@ -18,12 +18,14 @@ import {
 import { PART_ROWS, type Weight, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
 import { rowMultiple } from "../weights/weight_type.ts";
-import { matmul, takesA } from "./matmul.ts";
+import { rmsNorm } from "../rms_norm/rms_norm.ts";
+import { matmul, takesA, takesNorm } from "./matmul.ts";
 import { CASES, type MatmulCase } from "./matmul_cases.ts";
 import { matmulKernel } from "./matmul_kernel.ts";
 import { chooseLayout, everyLayout, type MatmulLayout, TILES } from "./matmul_layout.ts";
 import { readsPairs } from "./matmul_text.ts";
 import { matmulReference } from "./matmul_reference.ts";
+import { matmulTwin } from "./matmul_twin.ts";
 import { EXACT, inputs, runCase, TOLERANCE, WALKING } from "./matmul_testing.ts";
 
 const LARGE = WALKING[0]!, SMALL = { ...TILES.small, split: false };
@@ -246,6 +248,59 @@ gpuTest("a product that multiplies with A itself has the bits of one after x · 
   }
 });
 
+gpuTest("a product that normalises x has the bits of one after the norm", async (gpu) => {
+  const rows = 5, C = 36, eps = 1e-3;
+  const few = layouts(gpu, "nt").filter((layout) => layout.form === "lanes" && layout.owns === "columns");
+  for (const [i, layout] of few.entries()) {
+    // Depths with and without a rest. Compiling takes seconds, so each form has one kind of product with two weights.
+    const [depth, rank, compute] = i === 0 ? [64, 4, "f32"] as const : [20, 12, "f16"] as const;
+    const w = [1, 2].map((seed) => randomWeight(seed, "f16", C * depth));
+    const out = await run(gpu, {
+      x: [randomNormal(3, rows * depth), [rows, depth]],
+      gamma: [randomNormal(4, depth, 1), [depth]],
+      a: [randomNormal(5, 2 * rank * depth), [2 * rank, depth]],
+      b: [randomNormal(6, C * rank), [C, rank]],
+      ...{ normed: filled(NaN, rows, depth), rstd: filled(NaN, rows) },
+      ...{ after: filled(NaN, rows, C), own: filled(NaN, rows, C) },
+      ...{ after_0: filled(NaN, rows, C), own_0: filled(NaN, rows, C) },
+      ...{ after_1: filled(0, rows, C), own_1: filled(0, rows, C) },
+    }, (recorder, t, allocator) => {
+      const [weight, second] = w.map(({ bytes }) =>
+        uploadWeight(allocator, { type: "f16", shape: [C, depth] }, bytes)
+      ) as [Weight, Weight];
+      const term = { u: t.a, u_is_a: true, column: 0, matrix: t.b, scale: 0.3 },
+        options = { compute, layout };
+      const weights = { weights: [weight, second], terms: [term, { ...term, column: rank }] } as const;
+      rmsNorm(recorder, { x: t.x, gamma: t.gamma, y: t.normed, rstd: t.rstd }, eps);
+      const normed = [{ x: t.normed }, t.after, t.after_0, t.after_1] as const;
+      const own = [{ x: t.x, norm: { gamma: t.gamma, eps } }, t.own, t.own_0, t.own_1] as const;
+      for (const [input, y, y_0, y_1] of [normed, own]) {
+        matmul(recorder, "nt", { ...input, weight, y, lora: term }, options);
+        const out = i === 0 ? { h: y_0, activation: "silu" as const } : [y_0, y_1] as const;
+        matmulTwin(recorder, { ...input, ...weights, out }, options);
+      }
+    });
+    const name = JSON.stringify(layout);
+    expectClose(out.own, out.after, EXACT, name);
+    expectClose(out.own_0, out.after_0, EXACT, `first or gated, ${name}`);
+    expectClose(out.own_1, out.after_1, EXACT, `second, ${name}`);
+  }
+});
+
+Deno.test("products of few rows normalise x on a software adapter that binds all that they need", () => {
+  const card = assumedGpu(), facts = { ...card.facts, software: true }, lanes = { facts, subgroup_size: 8 };
+  const weight = { type: "f16", shape: [64, 32] } as unknown as Weight;
+  assert.deepEqual([1, 4, 5].map((rows) => takesNorm(lanes, rows, weight)), [true, true, false]);
+  assert.ok(!takesNorm(lanes, 1, { ...weight, type: "q4_k" } as Weight));
+  assert.ok(!takesNorm({ ...lanes, subgroup_size: 0 }, 1, weight));
+  assert.ok(!takesNorm(card, 1, weight));
+  const binds = (maxStorageBuffersPerShaderStage: number) => ({
+    facts: { ...facts, limits: { ...facts.limits, maxStorageBuffersPerShaderStage } },
+    subgroup_size: 8,
+  });
+  assert.deepEqual([8, 9].map((most) => takesNorm(binds(most), 1, weight)), [false, true]);
+});
+
 Deno.test("products multiply with A on a software adapter, where that takes less than a dispatch", () => {
   const card = assumedGpu(), lanes = { facts: { ...card.facts, software: true }, subgroup_size: 8 };
   // 32 workgroups for gate and up of the demo's model: 32 · 8 · 256 · 32 products.
@@ -286,6 +341,15 @@ gpuTest("matmul names the operand whose shape is wrong", (gpu) => {
         layout: SMALL,
       }),
     /Cannot take A or two weights/,
+  );
+  const norm = { gamma: tensor(4), eps: 1 }, y = tensor(2, 8), x = tensor(2, 4);
+  assert.throws(
+    () => matmul(recorder, "nt", { x, norm: { ...norm, gamma: tensor(8) }, weight, y }, compute),
+    new ShapeError("Cannot use gamma [8]: expected [4]"),
+  );
+  assert.throws(
+    () => matmul(recorder, "nt", { x, norm, weight, y }, { ...compute, layout: SMALL }),
+    /Cannot normalise x in a product/,
   );
   allocator.destroy();
   recorder.destroy();

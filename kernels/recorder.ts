@@ -48,16 +48,6 @@ interface Recorded {
   readonly age: number;
 }
 
-/** Dispatches that were recorded, and tensors that are read after them: they can be submitted several times. */
-export interface Submission {
-  readonly dispatches: readonly Dispatch[];
-  /** The parameters of all dispatches. */
-  readonly params: Uint8Array<ArrayBuffer>;
-  readonly tensors: readonly Tensor[];
-  /** Of the recorder at that time. */
-  readonly age: number;
-}
-
 /** Counts since a recorder was made. */
 export interface RecorderCounters {
   submits: number;
@@ -256,31 +246,6 @@ export class Recorder {
   #clear(): void {
     this.#dispatches = [];
     this.#params_bytes = 0;
-  }
-
-  /**
-   * Takes what was recorded and is not submitted, for {@link run}: that saves recording it again. Where the host recorded more
-   * than fits one submit, this is the rest.
-   */
-  take(tensors: readonly Tensor[]): Submission {
-    const params = new Uint8Array(this.#params_data.buffer).slice(0, this.#params_bytes);
-    const taken = { dispatches: this.#dispatches, params, tensors, age: this.#age };
-    this.#clear();
-    return taken;
-  }
-
-  /**
-   * {@link submitAndRead} of what was taken, as often as it is called. Null, and nothing is submitted, where it may be worth
-   * nothing: after {@link forgetAll} or {@link discard}, or when a texture was replaced. What was recorded since is submitted
-   * before it.
-   */
-  run({ dispatches, params, tensors, age }: Submission): Promise<ArrayBuffer[]> | null {
-    if (this.#dispatches.length > 0) this.submit();
-    if (age !== this.#age) return null;
-    this.#dispatches = [...dispatches];
-    new Uint8Array(this.#params_data.buffer).set(params);
-    this.#params_bytes = params.length;
-    return this.submitAndRead(tensors);
   }
 
   /** Submits what was recorded, and then a copy of a tensor's bytes to the beginning of another. */

@@ -285,33 +285,6 @@ gpuTest(
   },
 );
 
-gpuTest("what was taken is submitted as often as it is run, after what was recorded since", async (gpu) => {
-  await withRecorder(gpu, async (recorder, allocator) => {
-    const x = allocator.create("test", [1], "u32"), values: number[] = [];
-    const record = (value: number) => recorder.dispatch(mix, { value }, { x }, [1]);
-    const expected = () => values.reduce((sum, value) => (Math.imul(sum, 1664525) + value) >>> 0, 0);
-    record(3);
-    record(4);
-    const taken = recorder.take([x]);
-    // Parameters of others lie where its own lay.
-    for (const others of [[], [7, 8, 9], [5]]) {
-      others.forEach(record);
-      values.push(...others, 3, 4);
-      const [bytes] = await recorder.run(taken)!;
-      assert.equal(new Uint32Array(bytes!)[0], expected());
-    }
-    const { dispatches, readbacks } = recorder.counters;
-    assert.deepEqual([dispatches, readbacks], [10, 3]);
-    for (const change of [() => recorder.forgetAll(), () => recorder.discard()]) {
-      record(1);
-      const other = recorder.take([x]);
-      change();
-      assert.equal(recorder.run(other), null);
-    }
-    assert.deepEqual(recorder.counters.dispatches, dispatches);
-  });
-});
-
 gpuTest("repeated dispatches beyond the parameters of one submit continue in another", async (gpu) => {
   await withRecorder(gpu, async (recorder, allocator) => {
     const fit = PARAMS_BYTES / roundUp(MIN_PARAMS_BYTES, gpu.device.limits.minUniformBufferOffsetAlignment);

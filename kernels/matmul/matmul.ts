@@ -82,6 +82,8 @@ const MOST_A_RANK = 16;
 const MOST_A_PRODUCTS = 2 ** 21;
 /** Fewer rows take as long as so many. */
 const LEAST_A_ROWS = 4;
+/** Squares that all workgroups of a product add up together in about the time of a dispatch, calculated for two processors. */
+const MOST_NORM_PRODUCTS = 2 ** 17;
 /** The other operands of a product with two weights that normalises x: x, gamma, u, the matrices of two terms, and two outputs. */
 const BESIDES_WEIGHTS = 7;
 
@@ -305,13 +307,15 @@ export function takesA(
 
 /**
  * Whether products of x with a weight `[columns, depth]` normalise x, with one weight or two: on a software adapter, those of few
- * rows. Each workgroup then normalises its rows, which takes less time than a dispatch.
+ * rows. Each workgroup normalises its rows, so a product of many columns takes longer with that than with a dispatch.
  */
 export function takesNorm(
   gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
   rows: number,
   { type, shape: [columns, depth] }: Weight,
 ): boolean {
+  const { form, lanes } = deviceOptions(gpu);
+  if (form !== "lanes" || rows * depth * ceilDiv(columns, 4 * lanes) > MOST_NORM_PRODUCTS) return false;
   const kind = { orientation: "nt", weight: type } as const;
   const bound = 2 * WEIGHT_TYPES[type].planes.length + BESIDES_WEIGHTS;
   return bound <= gpu.facts.limits.maxStorageBuffersPerShaderStage! &&

@@ -3,7 +3,8 @@
 //   gamma  [depth] f32   in
 //
 // The lanes of a subgroup own the row together: each loads its vectors, and broadcasts hand them round, so that every lane
-// adds all of them in order. LANES is a constant, EPS what is added to the mean square. A template for unroll.ts.
+// adds all of them in order. Linked: matmul_operands.wgsl, `first`, `operand`, the broadcasts, and EPS, which is added to the
+// mean square. A template for unroll.ts.
 
 @group(0) @binding(first - 1u) var<storage, read> gamma: array<vec4<f32>>;
 

@@ -252,8 +252,8 @@ gpuTest("a product that normalises x has the bits of one after the norm", async 
   const rows = 5, C = 36, eps = 1e-3;
   const few = layouts(gpu, "nt").filter((layout) => layout.form === "lanes" && layout.owns === "columns");
   for (const [i, layout] of few.entries()) {
-    // Depths with and without a rest. Compiling takes seconds, so each form has one kind of product with two weights.
-    const [depth, rank, compute] = i === 0 ? [64, 4, "f32"] as const : [20, 12, "f16"] as const;
+    // A depth with pairs and a rest, and one with a rest alone. Compiling takes seconds, so each form has one kind of product with two weights.
+    const [depth, rank, compute] = i === 0 ? [48, 4, "f32"] as const : [20, 12, "f16"] as const;
     const w = [1, 2].map((seed) => randomWeight(seed, "f16", C * depth));
     const out = await run(gpu, {
       x: [randomNormal(3, rows * depth), [rows, depth]],
@@ -294,6 +294,10 @@ Deno.test("products of few rows normalise x on a software adapter that binds all
   assert.ok(!takesNorm(lanes, 1, { ...weight, type: "q4_k" } as Weight));
   assert.ok(!takesNorm({ ...lanes, subgroup_size: 0 }, 1, weight));
   assert.ok(!takesNorm(card, 1, weight));
+  // 2^17 squares: 16 workgroups of 32 columns add up 8,192.
+  const wide = (columns: number, rows: number) =>
+    takesNorm(lanes, rows, { type: "f16", shape: [columns, 8192] } as unknown as Weight);
+  assert.deepEqual([wide(512, 1), wide(516, 1), wide(128, 4), wide(132, 4)], [true, false, true, false]);
   const binds = (maxStorageBuffersPerShaderStage: number) => ({
     facts: { ...facts, limits: { ...facts.limits, maxStorageBuffersPerShaderStage } },
     subgroup_size: 8,

@@ -152,7 +152,7 @@ function attentionBlock(pass: LayerPass, layer: number, { x, is_normed }: LayerI
   const w = weights.layers[layer]!, a = viewLayer(activations, layer, rows);
   const input = normedInput(pass, layer, { group: 0, x, is_normed, normed: a.attn_in, rstd: a.attn_rstd });
   const tensors = { ...headTensors(pass, layer, a), ...input };
-  if (!fusedProjections(pass, layer, tensors)) projectHeads(pass, layer, a, tensors);
+  if (input.norm || !fusedProjections(pass, layer, tensors)) projectHeads(pass, layer, a, tensors);
   pass.attend(layer, {
     q: tensors.q,
     ...keysAndValues(pass, a),
@@ -264,7 +264,7 @@ function feedForwardInner(pass: LayerPass, layer: number, is_normed: boolean): v
     ...{ group: 2, x: a.middle, is_normed },
     ...{ normed: a.ffn_in, rstd: a.ffn_rstd },
   });
-  if (fusedFeedForward(pass, layer, { x, h: a.h, activation })) return;
+  if (!norm && fusedFeedForward(pass, layer, { x, h: a.h, activation })) return;
   applyLoraA(pass, layer, 2, x);
   const has_biases = w.biases.gate_proj || w.biases.up_proj, out = { h: a.h, activation };
   if (!has_biases && twinLinear(pass, layer, ["gate_proj", "up_proj"], { x, norm, out })) return;

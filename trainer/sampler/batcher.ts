@@ -8,16 +8,8 @@ import type { ErrorRecord } from "../../core/errors.ts";
 import type { EngineCounters, EngineMethods, GenerationStop } from "../protocol/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
 import type { PrefillPart, SampledTokens, Sampler } from "./sampler.ts";
-import { isDecodeReady, isPrefillReady, type Sequence } from "./sequence.ts";
-import {
-  type BlockRow,
-  blockSteps,
-  byPages,
-  isFree,
-  isLive,
-  nextRows,
-  type RunningBlock,
-} from "./running_block.ts";
+import { isDecodeReady, isFree, isPrefillReady, type Sequence } from "./sequence.ts";
+import { type BlockRow, blockSteps, byPages, isLive, nextRows, type RunningBlock } from "./running_block.ts";
 import type { Grammars } from "../grammar/grammars.ts";
 import { SequenceStore } from "./sequence_store.ts";
 import { checkTokens, newGeneration } from "./check_requests.ts";

@@ -6,7 +6,7 @@ import { MAX_STOP_TOKENS, NONE } from "../../kernels/sample_token/advance.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { ModelShape } from "../model/model_shape.ts";
-import type { Generation, Sequence } from "./sequence.ts";
+import { type Generation, isFree, type Sequence } from "./sequence.ts";
 
 /** A generating sequence, and the row of the hidden state from which it samples its first token. */
 export interface DecodeRow {
@@ -53,7 +53,7 @@ export class DecodeState {
   readonly #mask: Tensor;
   readonly #tiles: Tensor;
   readonly #mask_words: number;
-  /** What rows the arrays have; null after {@link empty}. */
+  /** What rows the arrays have; null at first, after {@link empty} and after a failure. */
   #uploaded: { views: DecodeViews; generations: readonly Generation[] } | null = null;
 
   /** @param sizes batch: the most rows; shares: whether rows that share pages are found. */
@@ -82,12 +82,13 @@ export class DecodeState {
    */
   upload(batch: readonly DecodeRow[], rows: number): { state: DecodeViews; goes_on: boolean } {
     const generations = batch.map(({ sequence }) => sequence.generation!), last = this.#uploaded;
+    this.#uploaded = null;
     const goes_on = last !== null && last.views.token.shape[0] === rows &&
       last.generations.length === generations.length &&
       last.generations.every((generation, i) => generation === generations[i]);
     const views = goes_on ? last.views : this.#uploadRows(batch, rows);
     this.#uploadHidden(batch, rows);
-    if (views.mask && !(goes_on && generations.every(({ mask }) => mask === null || mask.is_static))) {
+    if (views.mask && !(goes_on && generations.every(isFree))) {
       const all = new Uint32Array(this.#mask_words).fill(NONE);
       this.#block(this.#mask, generations.map(({ mask }) => mask?.bits() ?? all), { rows, fill: NONE });
     }

@@ -86,6 +86,7 @@ export class KvCache {
 
   /** Frees all pages. */
   free(): void {
+    if (this.#held.length === 0) return;
     for (const { scope } of this.#held) scope.destroy();
     this.#held = [];
     this.#capacity = 0;

@@ -1,7 +1,7 @@
 /** Which blocks of steps follow each other on the device without the host. */
 
 import type { DecodeBlock } from "./sampler.ts";
-import type { Generation, Sequence } from "./sequence.ts";
+import { type Generation, isFree, type Sequence } from "./sequence.ts";
 
 /** What a row of a block samples for. */
 export interface BlockRow {
@@ -21,11 +21,6 @@ export interface RunningBlock {
 /** Whether the generation of a row has not ended, as far as the host knows. */
 export function isLive(row: BlockRow | null): row is BlockRow {
   return row !== null && row.sequence.generation === row.generation;
-}
-
-/** Whether the host has nothing to do between two tokens of a generation. */
-export function isFree({ mask }: Generation): boolean {
-  return mask === null || mask.is_static;
 }
 
 /**

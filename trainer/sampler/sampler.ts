@@ -5,7 +5,6 @@
 
 import { attentionPaged, type PagedOptions } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvCopyPage, kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
-import type { Submission } from "../../kernels/recorder.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, sampledTokens } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
@@ -115,8 +114,8 @@ export class Sampler {
   readonly #capacity: number;
   /** By adapter, this for none, and by rows. */
   #passes = new WeakMap<object, Map<number, TokenPass>>();
-  /** The last block, if it was a submit by itself. */
-  #last_block: { submission: Submission; steps: number } | null = null;
+  /** How the last block is recorded again, without the copies of pages before it. */
+  #last_block: { from: Tensor; steps: number; record: () => void } | null = null;
   readonly allocator: Allocator;
   #activations: Activations | null = null;
 
@@ -223,7 +222,7 @@ export class Sampler {
   }
 
   /**
-   * Submits a block. On a software adapter one whose rows go on, for as many steps, runs the dispatches of the block before.
+   * Submits a block. On a software adapter one whose rows go on, for as many steps, repeats the dispatches of the block before.
    *
    * @param from By row, the row of the hidden states from which it goes on.
    */
@@ -231,18 +230,16 @@ export class Sampler {
     { adapter, count, rows, state, tokens }: Omit<DecodeBlock, "sampled">,
     { from, steps, goes_on }: { from: Tensor; steps: number; goes_on: boolean },
   ): DecodeBlock {
-    const { recorder } = this.model, block = { adapter, rows, state, tokens };
-    const last = goes_on && this.#last_block?.steps === steps ? this.#last_block.submission : null;
+    const { recorder } = this.model, block = { adapter, rows, state, tokens }, last = this.#last_block;
     this.#last_block = null;
-    let reading = last && recorder.run(last);
-    if (last && reading) this.#last_block = { submission: last, steps };
-    else {
-      const { submits } = recorder.counters, out = this.#recordBlock(block, { from, steps });
-      const submission = recorder.take([out]), is_whole = recorder.counters.submits === submits;
-      reading = recorder.run(submission)!;
-      if (is_whole && deviceForm(recorder.gpu) === "lanes") this.#last_block = { submission, steps };
-    }
-    const sampled = reading.then(([bytes]) =>
+    const out = view(this.#out, [2, steps, rows]);
+    const record = goes_on && last?.from === from && last.steps === steps
+      ? last.record
+      : recorder.repeatable(() => this.#recordBlock(block, { from, steps, out }));
+    record();
+    // On a GPU the dispatches depend on the number of tokens.
+    if (deviceForm(recorder.gpu) === "lanes") this.#last_block = { from, steps, record };
+    const sampled = recorder.submitAndRead([out]).then(([bytes]) =>
       Array.from({ length: count }, (_, row) => sampledTokens(bytes!, { row, rows, steps }))
     );
     // Whoever waits for it learns of a failure; if nobody does any more, it is no failure of this thread.
@@ -250,15 +247,15 @@ export class Sampler {
     return { ...block, count, sampled };
   }
 
-  /** Records a block. @returns Its output, `[2, steps, rows]`. */
+  /** Records a block. @param out Overwritten, `[2, steps, rows]`. */
   #recordBlock(
     { adapter, rows, state, tokens }: Omit<DecodeBlock, "sampled" | "count">,
-    { from, steps }: { from: Tensor; steps: number },
-  ): Tensor {
+    { from, steps, out }: { from: Tensor; steps: number; out: Tensor },
+  ): void {
     const { recorder, shape } = this.model;
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
-    const out = view(this.#out, [2, steps, rows]), partials = this.#partials, { cutoff } = state;
+    const partials = this.#partials, { cutoff } = state;
     // A GPU works on a step while the next one is recorded. On a software adapter a submit waits for the one before, and
     // costs half a millisecond of the processors that the adapter computes on.
     const submits_steps = deviceForm(recorder.gpu) === "tiles";
@@ -275,7 +272,6 @@ export class Sampler {
       if (submits_steps && step < steps - 1) recorder.submit();
     }
     scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
-    return out;
   }
 
   /**
@@ -326,11 +322,13 @@ export class Sampler {
 
   /** Frees the cache and the activations, for others to use. No sequence may have pages. The next step allocates them. */
   release(): void {
+    if (!this.#activations) return this.#cache.free();
     this.#passes = new WeakMap();
     this.#last_block = null;
     this.#cache.free();
-    this.#activations?.allocator.destroy();
+    this.#activations.allocator.destroy();
     this.#activations = null;
+    this.model.recorder.forgetAll();
   }
 
   free(): void {

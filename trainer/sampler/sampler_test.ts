@@ -10,6 +10,7 @@ import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device
 import { loadModel } from "../model/load_model.ts";
 import { Batcher } from "./batcher.ts";
 import { Sampler } from "./sampler.ts";
+import type { Sequence } from "./sequence.ts";
 
 const STEPS = 4, TOKENS = 3 * STEPS, MORE_TOKENS = STEPS;
 
@@ -60,7 +61,13 @@ async function sample(gpu: Gpu, block_steps: number, { repeats }: { repeats: boo
     throw new Error(error.message);
   };
   const batcher = new Batcher(sampler, { max_context: 64 }, { sampled: () => {}, failed: fail });
-  const phases: { sampled: number[][]; passes: number; blocks: BlockCounts[]; attending: number[] }[] = [];
+  const phases: {
+    sampled: number[][];
+    passes: number;
+    norms: number;
+    blocks: BlockCounts[];
+    attending: number[];
+  }[] = [];
   for (const ranks of PHASES) {
     if (!ranks) {
       batcher.releaseMemory();
@@ -84,18 +91,22 @@ async function sample(gpu: Gpu, block_steps: number, { repeats }: { repeats: boo
       name.startsWith("attention_paged") && !name.endsWith("own_lanes") ? rows : []
     );
     const blocks: BlockCounts[] = [];
-    let passes = 0;
+    let passes = 0, norms = 0;
     while (sequences.some(({ generation }) => generation)) {
       if (!repeats) model.recorder.forgetAll();
       const { names, submitted } = await dispatchesOf(model.recorder, () => batcher.step());
       passes += names.filter((name) => name.startsWith("embedding")).length;
+      norms += names.filter((name) => name.startsWith("rms_norm")).length;
       blocks.push({ recorded: names.length, submitted });
     }
     // The same rows as before, which generate anew.
     generate(MORE_TOKENS);
-    while (sequences.some(({ generation }) => generation)) await batcher.step();
+    for (let i = 0; sequences.some(({ generation }) => generation); i++) {
+      ok(i < 10 * MORE_TOKENS, "rows that generate anew sample");
+      await batcher.step();
+    }
     const sampled = sequences.map(({ tokens }) => tokens.slice(PROMPT.length));
-    phases.push({ sampled, passes, blocks, attending });
+    phases.push({ sampled, passes, norms, blocks, attending });
     for (const sequence of sequences) await batcher.close(sequence);
   }
   model.recorder.destroy();
@@ -119,7 +130,9 @@ gpuTest("steps and blocks repeat those before, and sample what those sample that
     const given = PROMPT.length * ranks.length;
     // One row with lanes of its own has none beside it.
     const { form, lanes } = deviceOptions(gpu);
-    const last = form === "lanes" && lanes > 1 && ranks.length === 1 ? [] : [ranks.length];
+    const is_alone = form === "lanes" && lanes > 1 && ranks.length === 1;
+    const last = is_alone ? [] : [ranks.length];
+    if (is_alone) deepEqual(together[i]!.norms, 0, "products of one row normalise it");
     deepEqual(
       together[i]!.attending,
       [given, given, given, ...last],
@@ -136,4 +149,44 @@ gpuTest("steps and blocks repeat those before, and sample what those sample that
     const again = { recorded: deviceForm(gpu) === "tiles" ? recorded : 0, submitted };
     deepEqual(others, [again, again]);
   }
+});
+
+gpuTest("a copy of a page is made once, although later blocks repeat the one after it", async (gpu) => {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  const { model, allocator } = await loadModel(gpu, file, { compute: "f32", max_context: 128 });
+  const sampler = new Sampler(allocator, model, {
+    ...{
+      max_sequences: 1,
+      max_prefill: 128,
+      slots: 4,
+      slot_pages: 4,
+      pages: 8,
+      kv: "f32",
+      block_steps: STEPS,
+    },
+  });
+  const batcher = new Batcher(sampler, { max_context: 128 }, { sampled: () => {}, failed: () => {} });
+  // A token more than a page. Without tokens of its own a child takes the parent's last page in part, before its first block.
+  const open = (id: number, parent: Sequence | null) =>
+    batcher.open({ id, adapter: null, parent, tokens: parent ? [] : PROMPT });
+  const generate = async (sequence: Sequence, each: () => Promise<void>) => {
+    const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [3, 4] as const, mask: null };
+    batcher.generate(sequence, { sequence: sequence.id, max_tokens: 60, stop_tokens: [], sampling });
+    while (sequence.generation) {
+      await batcher.step();
+      await each();
+    }
+    return sequence.tokens;
+  };
+  const alone = open(0, null), expected = await generate(alone, () => Promise.resolve());
+  await batcher.close(alone);
+  const parent = open(1, null), child = open(2, parent);
+  // The parent's pages are free once it is closed, and the child takes them for what it samples.
+  const sampled = await generate(child, async () => {
+    if (child.tokens.length > PROMPT.length && !parent.is_closed) await batcher.close(parent);
+  });
+  model.recorder.destroy();
+  allocator.destroy();
+  ok(parent.is_closed);
+  deepEqual(sampled, expected);
 });

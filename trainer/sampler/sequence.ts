@@ -16,6 +16,11 @@ export interface Generation {
   is_cancelled: boolean;
 }
 
+/** Whether the host has nothing to do between two tokens of a generation. */
+export function isFree({ mask }: Generation): boolean {
+  return mask === null || mask.is_static;
+}
+
 /** A page whose first tokens are copied before its owner writes after them. */
 export interface PageCopy {
   from: number;

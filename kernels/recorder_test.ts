@@ -285,6 +285,37 @@ gpuTest(
   },
 );
 
+gpuTest("what is repeatable may repeat something itself", async (gpu) => {
+  await withRecorder(gpu, async (recorder, allocator) => {
+    const x = allocator.create("test", [1], "u32"), values: number[] = [];
+    const record = (value: number) => recorder.dispatch(mix, { value }, { x }, [1]);
+    let bodies = 0;
+    const inner = recorder.repeatable(() => record(5));
+    const outer = recorder.repeatable(() => {
+      bodies++;
+      record(3);
+      inner();
+      inner();
+      record(4);
+    });
+    // The last time the parameters do not fit one submit with those before.
+    const fit = PARAMS_BYTES / roundUp(MIN_PARAMS_BYTES, gpu.device.limits.minUniformBufferOffsetAlignment);
+    for (const before of [0, 2, 1, fit - 2]) {
+      for (let value = 7; value < 7 + before; value++) {
+        record(value);
+        values.push(value);
+      }
+      if (before === 1) recorder.forgetAll();
+      outer();
+      values.push(3, 5, 5, 4);
+    }
+    const [bytes] = await recorder.submitAndRead([x]);
+    const expected = values.reduce((sum, value) => (Math.imul(sum, 1664525) + value) >>> 0, 0);
+    assert.equal(new Uint32Array(bytes!)[0], expected);
+    assert.equal(bodies, 2);
+  });
+});
+
 gpuTest("repeated dispatches beyond the parameters of one submit continue in another", async (gpu) => {
   await withRecorder(gpu, async (recorder, allocator) => {
     const fit = PARAMS_BYTES / roundUp(MIN_PARAMS_BYTES, gpu.device.limits.minUniformBufferOffsetAlignment);

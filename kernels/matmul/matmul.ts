@@ -83,7 +83,7 @@ const MOST_A_PRODUCTS = 2 ** 21;
 /** Fewer rows take as long as so many. */
 const LEAST_A_ROWS = 4;
 /** Squares that all workgroups of a product add up together in about the time of a dispatch, calculated for two processors. */
-const MOST_NORM_PRODUCTS = 2 ** 17;
+const MOST_NORM_SQUARES = 2 ** 17;
 /** The other operands of a product with two weights that normalises x: x, gamma, u, the matrices of two terms, and two outputs. */
 const BESIDES_WEIGHTS = 7;
 
@@ -315,7 +315,7 @@ export function takesNorm(
   { type, shape: [columns, depth] }: Weight,
 ): boolean {
   const { form, lanes } = deviceOptions(gpu);
-  if (form !== "lanes" || rows * depth * ceilDiv(columns, 4 * lanes) > MOST_NORM_PRODUCTS) return false;
+  if (form !== "lanes" || rows * depth * ceilDiv(columns, 4 * lanes) > MOST_NORM_SQUARES) return false;
   const kind = { orientation: "nt", weight: type } as const;
   const bound = 2 * WEIGHT_TYPES[type].planes.length + BESIDES_WEIGHTS;
   return bound <= gpu.facts.limits.maxStorageBuffersPerShaderStage! &&

@@ -8,8 +8,8 @@
 // A instead of x · Aᵀ: every workgroup multiplies its rows with RANK rows of A, of which a lane has A_VECTORS = RANK / LANES,
 // rounded up. `low` is what it gets, x · Aᵀ.
 //
-// x may be normalised on the way (matmul_lanes_norm.wgsl). Every workgroup does so for its rows, which takes less time than
-// a dispatch.
+// x may be normalised on the way (matmul_lanes_norm.wgsl). Every workgroup does so for its rows, which for small products
+// takes less time than a dispatch.
 //
 // Operands are those of matmul_operands.wgsl. It, matmul_lanes_first.wgsl and `pair_0`, for a second weight
 // matmul_lanes_second.wgsl and `pair_1`, `x_scale` and `x_operand`, `finish` and the broadcasts are linked, and constants in

@@ -103,14 +103,11 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
     const pages = of(dtype, 4, 1, PAGE_TOKENS, width);
     const paged = { ...places, k_pages: pages, v_pages: pages };
     const attended = { ...paged, q, o: q, state: f32(N, group, 2) };
-    attentionPaged(list.for(`${use}, ${dtype}`), attended, scaled, { batch: "prefill" });
+    attentionPaged(list.for(`${use}, ${dtype}`), attended, scaled, { adjacent: Infinity });
     // As many tokens as a GPU divides into splits.
     const page_table = of("u32", 2, 64);
     const sharing = { tiles: of("u32", 1, 2), shared_tokens: of("u32", N), range: [32, 32] as const };
-    attentionPaged(list.for(`${use}, ${dtype}`), { ...attended, page_table }, scaled, {
-      batch: "decode",
-      sharing,
-    });
+    attentionPaged(list.for(`${use}, ${dtype}`), { ...attended, page_table }, scaled, { sharing });
     const recorder = list.for(dtype);
     kvWrite(recorder, { ...paged, k, v: k });
     kvPlaces(recorder, { ...places, places: of("u32", N, 2) }, 1);

@@ -187,8 +187,8 @@ Deno.test("the recorded steps are those of the program, and every kernel in them
     const training = await trainingLaunches(counted, 1024);
     // Of a layer: 4 products, what follows each of them, attention. Before them the first norm, and the rows' places.
     const layers = 24 * (4 + 4 + 1) + 2;
-    // Rows and tokens are looked up, states stored; norm, head, two kernels of sampling, one that advances.
-    assert.equal(decode.length, layers + 2 + 1 + 5);
+    // Tokens are looked up; norm, head, two kernels of sampling, one that advances.
+    assert.equal(decode.length, layers + 1 + 5);
     // Of the last layer keys and values of all rows: A, two products, the sums of each, biases, a rotation, the writing. Then
     // the rows that are read, with their places and norm.
     assert.equal(prefill.length, layers + 3 + 10 + 2);

@@ -212,8 +212,8 @@ function commonPages(a: readonly number[], b: readonly number[]): number {
 export interface PagedOptions extends FormOptions {
   /** On GPUs, in a decode: which rows share pages. */
   sharing?: SharedRows | null;
-  /** On GPUs, whether adjacent rows are of the same slots, as in a prefill, or each of its own. */
-  batch?: "prefill" | "decode";
+  /** On GPUs, of how many rows from the first on neighbours have the same slot, as in a prefill; Infinity: all. Default: none. */
+  adjacent?: number;
   /** A number of tokens that no row sees more of; absent: all that a slot's pages hold. */
   tokens?: number;
   /** On software adapters, the rows' slots, where the caller has them: neighbours of one slot need one dispatch less. */
@@ -268,13 +268,15 @@ export function attentionPaged(
   const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale }, visible = visibilityKey(rules);
   const { dtype } = tensors.k_pages, D4 = width / 4;
   const { form, lanes } = { ...deviceOptions(recorder.gpu), ...options };
-  if (form === "tiles" && options.batch === "prefill") {
-    const { constants, rows: of_tile, chunks } = planTiles("pages", shape);
-    const kernel = tiles(dtype, JSON.stringify(constants), ...visible);
-    recorder.dispatch(kernel, values, tensors, [ceilDiv(rows, of_tile), kv_heads * chunks]);
-    return;
+  if (form === "tiles") {
+    const adjacent = Math.min(rows, options.adjacent ?? 0);
+    if (adjacent > 0) {
+      const { constants, rows: of_tile, chunks } = planTiles("pages", { ...shape, rows: adjacent });
+      const kernel = tiles(dtype, JSON.stringify(constants), ...visible), own = { ...values, rows: adjacent };
+      recorder.dispatch(kernel, own, tensors, [ceilDiv(adjacent, of_tile), kv_heads * chunks]);
+    }
+    return recordTokens(recorder, tensors, { rules, shape, ...options, adjacent });
   }
-  if (form === "tiles") return recordTokens(recorder, tensors, { rules, shape, ...options });
   const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
   const y = kv_heads * plan.chunks;
   const CONTINUES = rows > 1 ? 1 : 0;
@@ -298,11 +300,13 @@ function sharesAllPages(slots: readonly number[], lanes: number): boolean {
   return true;
 }
 
-/** Records attention of single rows on GPUs, as many of them at a time as the scratch tensor has room for their splits. */
+/** Records attention of the rows behind adjacent ones on GPUs, as many at a time as the scratch tensor has room for their splits. */
 function recordTokens(
   recorder: Recorder,
   tensors: PagedAttentionTensors,
-  { rules, shape, tokens, sharing }: { rules: AttentionRules; shape: PagedShape } & PagedOptions,
+  { rules, shape, tokens, sharing, adjacent }:
+    & { rules: AttentionRules; shape: PagedShape; adjacent: number }
+    & PagedOptions,
 ): void {
   const { rows, heads, kv_heads, width, slot_pages } = shape, D4 = width / 4, group = heads / kv_heads;
   const visible = visibilityKey(rules), chunks = ceilDiv(group, MAX_HEADS), HEADS = ceilDiv(group, chunks);
@@ -319,7 +323,7 @@ function recordTokens(
   const parts = splits === 1 ? recorder.empty : recorder.scratch;
   const shared_tokens = sharing?.shared_tokens ?? tensors.positions;
   const most = splits === 1 ? rows : Math.min(rows, Math.max(1, Math.floor(SCRATCH_BYTES / 4 / row_numbers)));
-  for (let first_row = 0; first_row < rows; first_row += most) {
+  for (let first_row = adjacent; first_row < rows; first_row += most) {
     const part_rows = Math.min(most, rows - first_row), is_shared = sharing ? 1 : 0;
     const values = { rows, heads, kv_heads, slot_pages, scale: rules.scale, first_row, part_rows };
     if (sharing) {

@@ -9,18 +9,18 @@ import { attentionPaged, type PagedOptions, planShared } from "./attention_paged
 import { CASES, layPages, type PagedCase, SHARING_CASES } from "./kv_pages_cases.ts";
 import { attentionPagedReference } from "./kv_pages_reference.ts";
 
-type Options = FormOptions & Pick<PagedOptions, "batch" | "slots">;
+type Options = FormOptions & Pick<PagedOptions, "adjacent" | "slots">;
 const FORMS: readonly Options[] = [
   { form: "lanes" },
   { form: "lanes", lanes: 1 },
-  { form: "tiles", batch: "prefill" },
-  { form: "tiles", batch: "decode" },
+  { form: "tiles", adjacent: Infinity },
+  { form: "tiles" },
 ];
 /** The width of heads for tests with a single lane, which runs the text of several with another number. */
 const LONE_WIDTH = 16;
 
-const title = ({ form, lanes, batch }: Options) =>
-  `attentionPaged (${form}${lanes ? ", alone" : ""}${batch ? `, ${batch}` : ""})`;
+const title = ({ form, lanes, adjacent }: Options) =>
+  `attentionPaged (${form}${lanes ? ", alone" : ""}${adjacent ? ", adjacent" : ""})`;
 
 /** Keys and values exist where sequences have tokens; all other page entries are NaN and must not be read. */
 function inputs(shape: PagedCase) {
@@ -181,15 +181,14 @@ gpuTest("attentionPaged names the tensor whose shape is wrong", async (gpu) => {
   });
 });
 
-gpuTest("a row's bits on GPUs are the same in a prefill and in a decode", async (gpu) => {
+gpuTest("a row's bits on GPUs are the same in a prefill, in a decode and in a pass of both", async (gpu) => {
   for (const shape of CASES.filter((c) => c.width <= 64)) {
     const given = inputs(shape);
-    const { o: prefilled } = await runPaged(gpu, given, { form: "tiles", batch: "prefill" });
-    assert.deepEqual(
-      (await runPaged(gpu, given, { form: "tiles", batch: "decode" })).o,
-      prefilled,
-      shape.name,
-    );
+    const { o: prefilled } = await runPaged(gpu, given, { form: "tiles", adjacent: Infinity });
+    for (const adjacent of [0, Math.ceil(shape.rows.length / 2)]) {
+      const { o } = await runPaged(gpu, given, { form: "tiles", adjacent });
+      assert.deepEqual(o, prefilled, `${shape.name}, ${adjacent} adjacent`);
+    }
   }
 });
 
@@ -210,7 +209,7 @@ function withOwnPages(given: Inputs): Inputs {
 for (const shape of SHARING_CASES) {
   gpuTest(`rows that share pages have the bits of rows that share nothing: ${shape.name}`, async (gpu) => {
     const given = inputs(shape), { page_table, slot_pages, slots } = given;
-    const { o: own } = await runPaged(gpu, withOwnPages(given), { form: "tiles", batch: "decode" });
+    const { o: own } = await runPaged(gpu, withOwnPages(given), { form: "tiles" });
     const pages = shape.rows.map(([slot, position]) =>
       slot === null ? null : [...page_table.subarray(slot * slot_pages)].slice(0, position / PAGE_TOKENS + 1)
     );
@@ -229,7 +228,7 @@ for (const shape of SHARING_CASES) {
       state: filled(NaN, N, H, 2),
       o: filled(NaN, N, H, D),
     }, (recorder, t) => {
-      const options = { form: "tiles", batch: "decode", sharing: { ...t, range: plan.range } } as const;
+      const options = { form: "tiles", sharing: { ...t, range: plan.range } } as const;
       attentionPaged(recorder, t, given.rules, options);
     });
     assert.deepEqual(o, own);
@@ -260,9 +259,9 @@ for (
   const [options, window] of [
     [{ form: "lanes" }, undefined],
     [{ form: "lanes" }, 21],
-    [{ form: "tiles", batch: "prefill" }, undefined],
-    [{ form: "tiles", batch: "prefill" }, 21],
-    [{ form: "tiles", batch: "decode" }, undefined],
+    [{ form: "tiles", adjacent: Infinity }, undefined],
+    [{ form: "tiles", adjacent: Infinity }, 21],
+    [{ form: "tiles" }, undefined],
   ] as const
 ) {
   const same = window ? "same keys in a window" : "same keys";

@@ -59,15 +59,16 @@ async function idle(turns = 4): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
+/** A generation, with the tokens that must run before it samples. */
 interface Work {
+  given: number;
   left: number;
   done: () => void;
 }
 
-/** An engine as the batcher schedules one: given tokens first, else a block for all sequences that generate. */
+/** An engine as the batcher schedules one: a pass over given tokens, if there are any, and a block for all that generate. */
 class CalculatedEngine {
-  readonly #prefill: Work[] = [];
-  readonly #decode: Work[] = [];
+  readonly #work: Work[] = [];
   readonly #given = new Map<number, number>();
   #next = 1;
   #is_running = false;
@@ -93,19 +94,13 @@ class CalculatedEngine {
   async *#generate(
     { sequence, max_tokens }: EngineMethods["sequence_generate"]["request"],
   ): AsyncGenerator<TokenBlock> {
-    const given = this.#given.get(sequence)!;
+    const given = this.#given.get(sequence)!, { promise, resolve } = Promise.withResolvers<void>();
     this.#given.set(sequence, 0);
-    if (given > 0) await this.#work(this.#prefill, given);
-    await this.#work(this.#decode, max_tokens);
+    this.#work.push({ given, left: max_tokens, done: resolve });
+    void this.#run();
+    await promise;
     const tokens = Array<number>(max_tokens).fill(1);
     yield { sequence, tokens, logprobs: tokens.map(() => -1), stop: "max_tokens" };
-  }
-
-  #work(queue: Work[], left: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    queue.push({ left, done: resolve });
-    void this.#run();
-    return promise;
   }
 
   async #run(): Promise<void> {
@@ -114,26 +109,24 @@ class CalculatedEngine {
     while (true) {
       // Requests of this moment are in one batch.
       await idle();
-      if (this.#prefill.length > 0) await this.#runPrefill(this.#prefill.splice(0));
-      else if (this.#decode.length > 0) await this.#runBlock();
-      else break;
+      if (this.#work.length === 0) break;
+      await this.#runStep();
     }
     this.#is_running = false;
   }
 
-  async #runPrefill(parts: Work[]): Promise<void> {
-    const [pass, token] = PREFILL_MS, tokens = parts.reduce((sum, { left }) => sum + left, 0);
-    await this.clock.sleep(this.slowness * (pass + token * tokens));
-    for (const { done } of parts) done();
-  }
-
-  async #runBlock(): Promise<void> {
-    const rows = [...this.#decode], steps = Math.min(BLOCK_STEPS, Math.max(...rows.map(({ left }) => left)));
-    await this.clock.sleep(this.slowness * steps * STEP_MS[Math.ceil(rows.length / 8) - 1]!);
+  async #runStep(): Promise<void> {
+    const rows = [...this.#work], steps = Math.min(BLOCK_STEPS, Math.max(...rows.map(({ left }) => left)));
+    const given = rows.reduce((sum, row) => sum + row.given, 0), [pass, token] = PREFILL_MS;
+    const step = STEP_MS[Math.ceil(rows.length / 8) - 1]!;
+    // The first token of each row is sampled after the pass over given tokens.
+    const ms = given > 0 ? pass + token * given + (steps - 1) * step : steps * step;
+    await this.clock.sleep(this.slowness * ms);
     for (const row of rows) {
+      row.given = 0;
       row.left -= steps;
       if (row.left > 0) continue;
-      this.#decode.splice(this.#decode.indexOf(row), 1);
+      this.#work.splice(this.#work.indexOf(row), 1);
       row.done();
     }
   }

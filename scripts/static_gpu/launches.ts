@@ -82,9 +82,10 @@ export async function countedModel(name: HeaderName, compute: "f32" | "f16"): Pr
 
 /** The dispatches of `body`. */
 async function record(recorder: LaunchRecorder, body: () => unknown): Promise<Launch[]> {
-  recorder.launches = [];
+  const launches: Launch[] = recorder.launches = [];
   await body();
-  return recorder.launches;
+  recorder.launches = [];
+  return launches;
 }
 
 /** The dispatches of an optimiser step over one sequence of so many tokens, of which the last half is trained. */
@@ -111,25 +112,30 @@ export async function samplingLaunches(
   { model, allocator, adapter }: CountedModel,
   { sequences, prompt, members = 1 }: { sequences: number; prompt: number; members?: number },
 ): Promise<{ prefill: Launch[]; decode: Launch[] }> {
-  const slot_pages = ceilDiv(prompt + 1, PAGE_TOKENS), { vocabulary } = model.shape;
+  const slot_pages = ceilDiv(prompt + 2, PAGE_TOKENS), { vocabulary } = model.shape;
   const sampler = new Sampler(allocator, model, {
     ...{ max_sequences: sequences, max_prefill: MAX_PREFILL, slots: 2 * sequences, slot_pages },
     ...{ pages: sequences * slot_pages, kv: model.compute, block_steps: 1 },
   });
   sampler.reserve(adapter.layout.padded_rank);
   const batcher = new Batcher(sampler, { max_context: MAX_CONTEXT }, { sampled: () => {}, failed: () => {} });
-  for (let i = 0; i < sequences; i++) {
-    const first = Math.floor(i / members);
+  const opened = Array.from({ length: sequences }, (_, id) => {
+    const first = Math.floor(id / members);
     const tokens = Array.from({ length: prompt }, (_, position) => (first + position) % vocabulary);
-    const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, i] as const, mask: null };
-    const sequence = batcher.open({ id: i, adapter, parent: null, tokens });
-    batcher.generate(sequence, { sequence: i, max_tokens: 1, stop_tokens: [], sampling });
-  }
+    return batcher.open({ id, adapter, parent: null, tokens });
+  });
   const prefill = await record(model.recorder, () => batcher.step());
-  let decode: Launch[] = [];
-  while (batcher.counters.decode_tokens < sequences) {
-    decode = await record(model.recorder, () => batcher.step());
-  }
+  while (await batcher.step());
+  const sampleOne = () => {
+    for (const [id, sequence] of opened.entries()) {
+      const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [1, id] as const, mask: null };
+      batcher.generate(sequence, { sequence: id, max_tokens: 1, stop_tokens: [], sampling });
+    }
+    return batcher.step();
+  };
+  // The first token is sampled after the prompt, the second one after a pass over the first.
+  await sampleOne();
+  const decode = await record(model.recorder, sampleOne);
   sampler.free();
   return { prefill, decode };
 }

@@ -188,8 +188,8 @@ gpuTest("one submit per micro-batch, and token or block; one readback per step o
       "no step after the end",
     );
     equal(generated.readbacks, Math.ceil(max_tokens / block));
-    const submits = software ? generated.readbacks : generated.decode_steps;
-    equal(generated.submits, submits + 1, "356 given tokens run in one prefill");
+    // 356 given tokens run in one pass, which a GPU gets before the first step is recorded.
+    equal(generated.submits, software ? generated.readbacks : generated.decode_steps + 1);
   } finally {
     await engine.close();
   }

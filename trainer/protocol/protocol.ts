@@ -237,7 +237,7 @@ export interface EngineCounters {
   dispatches: number;
   /** Given tokens that ran through the model for sequences; shared ones count once. */
   prefill_tokens: number;
-  /** Passes over given tokens. */
+  /** Passes with given tokens. */
   prefill_steps: number;
   /** Sampled tokens. */
   decode_tokens: number;

@@ -1,14 +1,15 @@
 /**
- * Continuous batching: sequences come and go between blocks. Each step first runs given tokens (prefill), or else
- * decodes a block for all generating sequences. A step runs one adapter; adapters take turns.
+ * Continuous batching: sequences come and go between blocks. A step runs given tokens together with those that were sampled
+ * last, in one pass, and then decodes a block for all generating sequences. A step runs one adapter; adapters take turns.
  */
 
 import { errorRecord, ServiceError } from "../../core/errors.ts";
 import type { ErrorRecord } from "../../core/errors.ts";
 import type { EngineCounters, EngineMethods, GenerationStop } from "../protocol/protocol.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
-import type { PrefillPart, SampledTokens, Sampler } from "./sampler.ts";
-import { isDecodeReady, isFree, isPrefillReady, type Sequence } from "./sequence.ts";
+import type { SampledTokens, Sampler } from "./sampler.ts";
+import { isFree, isPending, type PrefillPart, type Sequence } from "./sequence.ts";
+import { isReady, type PlannedStep, planStep } from "./planned_step.ts";
 import { type BlockRow, blockSteps, byPages, isLive, nextRows, type RunningBlock } from "./running_block.ts";
 import type { Grammars } from "../grammar/grammars.ts";
 import { SequenceStore } from "./sequence_store.ts";
@@ -39,13 +40,6 @@ export interface BatcherOptions {
   grammars?: Grammars;
   /** Called before the device works for sequences: others free the memory that they share with the cache. */
   claimMemory?: () => void;
-}
-
-/** A step: sequences that run given tokens, or else sequences that sample; and those that move to the queue's end. */
-interface Step {
-  prefill: Sequence[];
-  decode: Sequence[];
-  moved: Sequence[];
 }
 
 export class Batcher {
@@ -141,7 +135,7 @@ export class Batcher {
     if (sequence.waiting_children === 0) this.store.release(sequence);
   }
 
-  /** Runs one prefill or one block. @returns False when there was nothing to do. */
+  /** Reads the block that runs; or runs given tokens, a block, or both. @returns False when there was nothing to do. */
   async step(): Promise<boolean> {
     for (const sequence of this.store.sequences) {
       // On the device it goes on until its block has been read.
@@ -150,41 +144,42 @@ export class Batcher {
       }
       this.store.unblock(sequence);
     }
-    const { sampler, store } = this;
-    let { prefill, decode, moved } = this.#next();
-    // Requests that arrive while the cache grows may change what is ready.
-    while (!sampler.holdsPages(store.pages.extent)) {
-      await sampler.growPages(store.pages.extent);
-      ({ prefill, decode, moved } = this.#next());
-    }
-    for (const sequence of moved) {
-      store.sequences.delete(sequence);
-      store.sequences.add(sequence);
-    }
-    const is_busy = prefill.length + decode.length > 0 || this.#running !== null;
-    if (prefill.length > 0) this.#prefill(prefill);
-    else {
-      const hasMask = (sequence: Sequence) => this.#tryMask(sequence, (mask) => mask.bits());
-      if (!this.#running) this.#startBlock(decode.sort(byPages).filter(hasMask));
-      await this.#finishBlock();
-    }
+    const is_busy = this.#running !== null || await this.#start();
+    await this.#finishBlock();
     this.#settle();
     return is_busy;
   }
 
-  /** The next step: sequences of one kind or none, with pages for it. While a block runs, none samples. */
-  #next(): Step {
-    const { block_steps, max_sequences } = this.sampler.options;
-    const given = this.#select(isPrefillReady);
-    const sampling = this.#running ? { chosen: [], moved: [] } : this.#select(isDecodeReady);
-    const { chosen, moved } = given.chosen.length > 0 ? given : sampling;
-    const prefill = given.chosen, decode = prefill.length > 0 ? [] : chosen.slice(0, max_sequences);
-    for (const sequence of decode) {
-      const { remaining } = sequence.generation!;
-      this.store.grow(sequence, sequence.tokens.length + Math.min(remaining, block_steps));
+  /** Starts the next step. @returns False when there is none. */
+  async #start(): Promise<boolean> {
+    const { sampler, store } = this;
+    let planned = this.#plan();
+    // Requests that arrive while the cache grows may change what is ready.
+    while (!sampler.holdsPages(store.pages.extent)) {
+      await sampler.growPages(store.pages.extent);
+      planned = this.#plan();
     }
-    if (chosen.length > 0) this.options.claimMemory?.();
-    return { prefill, decode, moved };
+    const { given, rows, moved } = planned;
+    for (const sequence of moved) {
+      store.sequences.delete(sequence);
+      store.sequences.add(sequence);
+    }
+    if (given.length + rows.length === 0) return false;
+    const hasMask = (sequence: Sequence) => this.#tryMask(sequence, (mask) => mask.bits());
+    this.#startBlock(given, rows.toSorted(byPages).filter(hasMask));
+    return true;
+  }
+
+  /** The next step, with pages for it. */
+  #plan(): PlannedStep {
+    const planned = planStep(this.store.sequences, this.sampler.options);
+    for (const sequence of planned.rows) {
+      const { remaining } = sequence.generation!;
+      const most = Math.min(remaining, this.sampler.options.block_steps);
+      this.store.grow(sequence, sequence.tokens.length + most);
+    }
+    if (planned.given.length + planned.rows.length > 0) this.options.claimMemory?.();
+    return planned;
   }
 
   /** Waits for the block that runs, so that the device does nothing for sequences. */
@@ -221,40 +216,6 @@ export class Batcher {
     for (const resolve of waiters) resolve();
   }
 
-  /**
-   * The ready sequences of one adapter: that of the first in the queue. They move to the end if sequences of others are
-   * ready.
-   */
-  #select(isReady: (sequence: Sequence) => boolean): { chosen: Sequence[]; moved: Sequence[] } {
-    const ready = [...this.store.sequences].filter(isReady);
-    const chosen = ready.filter(({ adapter }) => adapter === ready[0]!.adapter);
-    return { chosen, moved: chosen.length < ready.length ? chosen : [] };
-  }
-
-  #prefill(sequences: readonly Sequence[]): void {
-    const parts: PrefillPart[] = [];
-    let room = this.sampler.options.max_prefill;
-    for (const sequence of sequences) {
-      const count = Math.min(room, sequence.tokens.length - sequence.processed);
-      if (count === 0) break;
-      this.store.ownHidden(sequence);
-      parts.push({ sequence, count });
-      room -= count;
-    }
-    const held = parts.flatMap(({ sequence }) => sequence.copies);
-    this.counters.prefill_steps++;
-    try {
-      this.sampler.prefill(sequences[0]!.adapter, parts);
-    } finally {
-      for (const { from } of held) this.store.pages.release(from);
-    }
-    for (const { sequence, count } of parts) {
-      this.counters.prefill_tokens += count - (sequence.has_pending_sample ? 1 : 0);
-      sequence.has_pending_sample = false;
-      sequence.processed += count;
-    }
-  }
-
   /** Uses a sequence's mask, if it has one. A failure ends its generation, and no other. */
   #tryMask(sequence: Sequence, use: (mask: TokenMask) => void): boolean {
     const { mask } = sequence.generation!;
@@ -269,21 +230,40 @@ export class Batcher {
     }
   }
 
-  #startBlock(sequences: readonly Sequence[]): void {
-    if (sequences.length === 0) return;
-    const generations = sequences.map((sequence) => sequence.generation!);
-    const steps = generations.every(isFree) ? blockSteps(generations, this.sampler.options) : 1;
-    const held = sequences.flatMap((sequence) => sequence.copies);
-    const rows = sequences.map((sequence) => {
-      const from = sequence.hidden!;
-      this.store.ownHidden(sequence);
-      return { sequence, from, generation: sequence.generation! };
-    });
+  /** Runs given tokens, and starts a block of these sequences, if any. */
+  #startBlock(given: readonly PrefillPart[], rows: readonly Sequence[]): void {
+    // Tokens that were sampled last run in the block, or in the pass of given tokens; behind them, because neighbours of one
+    // sequence share loads.
+    const goes_on = given.length === 0 && rows.every(isPending);
+    const pending = goes_on ? [] : rows.filter(isPending).map((sequence) => ({ sequence, count: 1 }));
+    const parts = [...given, ...pending], all = new Set([...parts.map(({ sequence }) => sequence), ...rows]);
+    const [first] = all;
+    if (!first) return;
+    for (const { sequence } of parts) this.store.ownHidden(sequence);
+    const held = [...all].flatMap(({ copies }) => copies);
     try {
-      this.#setRunning({ rows, steps, block: this.sampler.start(sequences[0]!.adapter, rows, steps) });
+      if (rows.length === 0) this.sampler.prefill(first.adapter, parts);
+      else {
+        const generations = rows.map((sequence) => sequence.generation!);
+        const steps = generations.every(isFree) ? blockSteps(generations, this.sampler.options) : 1;
+        const block = this.sampler.start(first.adapter, { given: parts, rows, steps });
+        const blockRow = (sequence: Sequence) => ({ sequence, generation: sequence.generation! });
+        this.#setRunning({ rows: rows.map(blockRow), steps, block });
+      }
     } finally {
       for (const { from } of held) this.store.pages.release(from);
     }
+    this.#countGiven(parts);
+  }
+
+  #countGiven(parts: readonly PrefillPart[]): void {
+    const { prefill_tokens } = this.counters;
+    for (const { sequence, count } of parts) {
+      this.counters.prefill_tokens += count - (sequence.has_pending_sample ? 1 : 0);
+      sequence.has_pending_sample = false;
+      sequence.processed += count;
+    }
+    if (this.counters.prefill_tokens > prefill_tokens) this.counters.prefill_steps++;
   }
 
   /** Reads the running block. The next one of its rows, if nothing speaks against it, is started before. */
@@ -304,8 +284,7 @@ export class Batcher {
   /** Starts the block after a running one. Null where others wait to join, or the host must decide something before. */
   #following(running: RunningBlock): RunningBlock | null {
     const { steps, block } = running, { sampler, store } = this;
-    const isWaiting = (sequence: Sequence) =>
-      !sequence.is_sampling && (isPrefillReady(sequence) || isDecodeReady(sequence));
+    const isWaiting = (sequence: Sequence) => !sequence.is_sampling && isReady(sequence);
     if ([...store.sequences].some(isWaiting)) return null;
     const rows = sampler.runs_ahead ? nextRows(running) : null;
     if (!rows) return null;
@@ -336,7 +315,10 @@ export class Batcher {
     const generation = sequence.generation!;
     if (!logprobs.every(Number.isFinite)) return this.#overflow(sequence);
     sequence.tokens.push(...tokens);
-    sequence.processed = sequence.tokens.length;
+    // The last one runs when something follows it.
+    sequence.processed = sequence.tokens.length - 1;
+    sequence.has_pending_sample = true;
+    this.store.dropHidden(sequence);
     this.counters.decode_tokens += tokens.length;
     generation.remaining -= tokens.length;
     if (!this.#tryMask(sequence, (mask) => tokens.forEach((token) => mask.advance(token)))) return;
@@ -345,13 +327,7 @@ export class Batcher {
       : generation.remaining === 0
       ? "max_tokens"
       : null;
-    if (stop) {
-      // The device stops a row before its last token runs; that token runs when something follows it.
-      sequence.processed--;
-      sequence.has_pending_sample = true;
-      this.store.dropHidden(sequence);
-      return this.#end(sequence, { tokens, logprobs, stop });
-    }
+    if (stop) return this.#end(sequence, { tokens, logprobs, stop });
     if (generation.is_cancelled && !sequence.is_sampling) {
       return this.#end(sequence, { tokens, logprobs, stop: "cancelled" });
     }
@@ -360,7 +336,7 @@ export class Batcher {
 
   /** Logits that are not finite: discard everything that was sampled from them. */
   #overflow(sequence: Sequence): void {
-    this.store.rewind(sequence, sequence.processed - 1);
+    if (sequence.hidden !== null) this.store.rewind(sequence, sequence.processed - 1);
     sequence.generation = null;
     sequence.is_sampling = false;
     this.store.trimPages(sequence);

@@ -19,7 +19,7 @@ import type { Sequence } from "./sequence.ts";
 /** Two distinguishable adapters. */
 const ADAPTERS = [{}, {}] as DeviceAdapter[];
 
-Deno.test("given tokens run before sampling, in limited batches", async () => {
+Deno.test("a group's tokens run before it samples, in limited passes", async () => {
   const { batcher, fake, drain, heard } = createBatcher();
   const long = open(batcher, some(1, 70)), short = open(batcher, some(2, 20));
   generate(batcher, long, { max_tokens: 6 });
@@ -36,6 +36,33 @@ Deno.test("given tokens run before sampling, in limited batches", async () => {
   const { prefill_tokens, prefill_steps, decode_tokens, decode_steps, decode_rows } = batcher.counters;
   deepEqual([prefill_tokens, prefill_steps], [90, 2]);
   deepEqual([decode_tokens, decode_steps, decode_rows], [8, 6, 6 * SIZES.max_sequences]);
+});
+
+Deno.test("given tokens share a pass with those that were sampled last, however many there are", async () => {
+  const { batcher, fake, drain, heard } = createBatcher();
+  const first = open(batcher, some(0, 5));
+  generate(batcher, first, { max_tokens: 16 });
+  await batcher.step();
+  const second = open(batcher, some(1, 60)),
+    third = open(batcher, some(2, 7)),
+    tools = open(batcher, some(3, 3));
+  for (const sequence of [second, third]) generate(batcher, sequence, { max_tokens: 4 });
+  await drain();
+  deepEqual(fake.calls.map(({ type, sequences, counts }) => [type, sequences.toSorted(), ...counts]), [
+    ["prefill", [first.id], 5],
+    ["decode", [first.id], 4],
+    // 48 given tokens at most.
+    ["prefill", [first.id, second.id], 48, 1],
+    ["decode", [first.id], 4],
+    ["prefill", [first.id, second.id, third.id, tools.id], 12, 7, 3, 1],
+    ["decode", [first.id, second.id, third.id], 4, 4, 4],
+    ["decode", [first.id], 4],
+  ]);
+  deepEqual(heard(first).tokens, continuation(some(0, 5), 16));
+  deepEqual(heard(second).tokens, continuation(some(1, 60), 4));
+  deepEqual(heard(third).tokens, continuation(some(2, 7), 4));
+  const { prefill_tokens, prefill_steps, decode_tokens } = batcher.counters;
+  deepEqual([prefill_tokens, prefill_steps, decode_tokens], [75, 3, 24]);
 });
 
 Deno.test("rows that end are refilled at the next block", async () => {
@@ -58,8 +85,8 @@ Deno.test("adapters take turns, and a step runs one of them", async () => {
   }
   await drain();
   const order = fake.calls.map(({ type, adapter }) => `${type} ${ADAPTERS.indexOf(adapter!)}`);
-  deepEqual(order.slice(0, 2), ["prefill 0", "prefill 1"]);
-  deepEqual(order.slice(2), ["decode 1", "decode 0", "decode 1", "decode 0", "decode 1", "decode 0"]);
+  const turn = ["prefill 0", "decode 0", "prefill 1", "decode 1"];
+  deepEqual(order, [...turn, "decode 0", "decode 1", "decode 0", "decode 1"]);
 });
 
 Deno.test("a sampled last token runs when something follows it, and does not count as given", async () => {
@@ -112,7 +139,6 @@ Deno.test("a generation takes pages as it goes, and those it may still need are 
   generate(batcher, first, { max_tokens: 200 });
   equal(store.pages.used, 1, "231 tokens need 8 pages");
   throws(() => open(batcher, some(0, 1)), /Cannot hold 1 more pages .* 0 of 8 are free/);
-  await batcher.step();
   await batcher.step();
   equal(store.pages.used, 2, "a block has brought it to 34 tokens");
   await drain();

@@ -8,12 +8,6 @@ import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { ModelShape } from "../model/model_shape.ts";
 import { type Generation, isFree, type Sequence } from "./sequence.ts";
 
-/** A generating sequence, and the row of the hidden state from which it samples its first token. */
-export interface DecodeRow {
-  sequence: Sequence;
-  from: number;
-}
-
 /** A temperature below this would divide logits out of range; it has the same effect as 0. */
 const MIN_TEMPERATURE = 1e-6;
 
@@ -30,7 +24,6 @@ const WORDS = [
   "slots",
   "top_k",
   "hidden",
-  "hidden_from",
   "shared_tokens",
 ] as const;
 const FLOATS = ["logprob", "temperature", "top_p", "cutoff"] as const;
@@ -75,30 +68,27 @@ export class DecodeState {
   }
 
   /**
-   * Uploads the rows, padded to `rows` with rows without a sequence. Of generations that go on from a block that has been read
-   * the device has the state already, but for masks and the places of hidden states.
+   * Uploads generating sequences, padded to `rows` with rows without one. Of generations that go on from a block that has been
+   * read the device has the state already, but for masks.
    *
-   * @returns The arrays at this length, and whether all rows go on.
+   * @returns The arrays at this length.
    */
-  upload(batch: readonly DecodeRow[], rows: number): { state: DecodeViews; goes_on: boolean } {
-    const generations = batch.map(({ sequence }) => sequence.generation!), last = this.#uploaded;
+  upload(sequences: readonly Sequence[], rows: number): DecodeViews {
+    const generations = sequences.map((sequence) => sequence.generation!), last = this.#uploaded;
     this.#uploaded = null;
     const goes_on = last !== null && last.views.token.shape[0] === rows &&
       last.generations.length === generations.length &&
       last.generations.every((generation, i) => generation === generations[i]);
-    const views = goes_on ? last.views : this.#uploadRows(batch, rows);
-    this.#uploadHidden(batch, rows);
+    const views = goes_on ? last.views : this.#uploadRows(sequences, rows);
+    if (sequences.some(({ hidden }) => hidden !== null)) {
+      this.#words("hidden", sequences.map(({ hidden }) => hidden!), { rows, fill: NONE });
+    }
     if (views.mask && !(goes_on && generations.every(isFree))) {
       const all = new Uint32Array(this.#mask_words).fill(NONE);
       this.#block(this.#mask, generations.map(({ mask }) => mask?.bits() ?? all), { rows, fill: NONE });
     }
     this.#uploaded = { views, generations };
-    return { state: views, goes_on };
-  }
-
-  #uploadHidden(batch: readonly DecodeRow[], rows: number): void {
-    this.#words("hidden", batch.map(({ sequence }) => sequence.hidden!), { rows, fill: NONE });
-    this.#words("hidden_from", batch.map(({ from }) => from), { rows, fill: NONE });
+    return views;
   }
 
   #words(
@@ -109,8 +99,7 @@ export class DecodeState {
     this.allocator.write(this.#arrays[name], Uint32Array.from({ length: rows }, (_, i) => of[i] ?? fill));
   }
 
-  #uploadRows(batch: readonly DecodeRow[], rows: number): DecodeViews {
-    const sequences = batch.map((row) => row.sequence);
+  #uploadRows(sequences: readonly Sequence[], rows: number): DecodeViews {
     const generations = sequences.map((sequence) => sequence.generation!);
     const samplings = generations.map((generation) => generation.sampling);
     const a = this.#arrays;
@@ -118,7 +107,9 @@ export class DecodeState {
       this.#words(name, of, { rows, fill });
     const floats = (tensor: Tensor, of: readonly number[]) =>
       this.allocator.write(tensor, Float32Array.from({ length: rows }, (_, i) => of[i] ?? 1));
-    words("position", sequences.map((sequence) => sequence.tokens.length), 0);
+    words("token", sequences.map(({ tokens }) => tokens.at(-1)!), 0);
+    words("token_position", sequences.map(({ tokens }) => tokens.length - 1), 0);
+    words("position", sequences.map(({ tokens }) => tokens.length), 0);
     words("remaining", generations.map((generation) => generation.remaining), 1);
     words("slots", sequences.map((sequence) => sequence.slot), NO_SLOT);
     words("top_k", samplings.map((sampling) => sampling.top_k), 0);
@@ -149,12 +140,10 @@ export class DecodeState {
     return { tiles, shared_tokens, range: plan.range };
   }
 
-  /** Takes a row's sequence away: it samples nothing more and leaves no state. */
+  /** Takes a row's sequence away: it samples nothing more. */
   empty(row: number): void {
     this.#uploaded = null;
-    for (const name of ["slots", "hidden"] as const) {
-      this.allocator.write(this.#arrays[name], Uint32Array.of(NONE), 4 * row);
-    }
+    this.allocator.write(this.#arrays.slots, Uint32Array.of(NONE), 4 * row);
   }
 
   /** Writes a list of rows of equal length. */

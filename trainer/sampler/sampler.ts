@@ -1,6 +1,6 @@
 /**
- * The device's part of sampling. Prefill runs given tokens through the model. A block samples K tokens for each of its
- * rows without the host, and is read back once.
+ * The device's part of sampling. A pass runs given tokens through the model. A block samples K tokens for each of its rows
+ * without the host, and is read back once.
  */
 
 import { attentionPaged, type PagedOptions } from "../../kernels/kv_pages/attention_paged.ts";
@@ -21,14 +21,15 @@ import {
   lastLayer,
   type Model,
 } from "../model/transformer.ts";
-import { type DecodeRow, DecodeState, type DecodeViews } from "./decode_state.ts";
+import { DecodeState, type DecodeViews } from "./decode_state.ts";
+import { GivenTokens } from "./given_tokens.ts";
 import { KvCache } from "./kv_cache.ts";
-import type { PageCopy, Sequence } from "./sequence.ts";
+import type { PageCopy, PrefillPart, Sequence } from "./sequence.ts";
 
 export interface SamplerOptions {
   /** Rows of a decode step. */
   max_sequences: number;
-  /** Rows of a prefill step. */
+  /** The most given tokens of a pass. */
   max_prefill: number;
   /** Rows of the page table. */
   slots: number;
@@ -41,10 +42,11 @@ export interface SamplerOptions {
   block_steps: number;
 }
 
-/** Tokens of a sequence to process: `count` from the first unprocessed one. */
-export interface PrefillPart {
-  sequence: Sequence;
-  count: number;
+/** What {@link Sampler.start} runs. */
+export interface StartedStep {
+  given: readonly PrefillPart[];
+  rows: readonly Sequence[];
+  steps: number;
 }
 
 /** The tokens that a block sampled for a row, up to its end. */
@@ -97,11 +99,7 @@ export class Sampler {
   readonly #hidden: Tensor;
   readonly #state: DecodeState;
   readonly #out: Tensor;
-  /** Of a prefill: token, position and slot of each row; of each sequence its last row, that row's position and slot, and the row of its hidden states. */
-  readonly #given: Record<
-    "ids" | "positions" | "slots" | "last_rows" | "last_positions" | "last_slots" | "hidden",
-    Tensor
-  >;
+  readonly #given: GivenTokens;
   readonly #copies: Tensor;
   readonly #attention_state: Tensor;
   /** Of the rows of a step, see {@link kvPlaces}. */
@@ -114,8 +112,8 @@ export class Sampler {
   readonly #capacity: number;
   /** By adapter, this for none, and by rows. */
   #passes = new WeakMap<object, Map<number, TokenPass>>();
-  /** How the last block is recorded again, without the copies of pages before it. */
-  #last_block: { from: Tensor; steps: number; record: () => void } | null = null;
+  /** How the last block whose rows went on is recorded again, without the copies of pages before it. */
+  #last_block: { state: DecodeViews; steps: number; record: () => void } | null = null;
   readonly allocator: Allocator;
   #activations: Activations | null = null;
 
@@ -123,7 +121,7 @@ export class Sampler {
     const allocator = this.allocator = outer.scope();
     const { shape } = model, { slots, slot_pages, block_steps } = options;
     const batch = roundUp(options.max_sequences, ROW_STEP);
-    const rows = this.#capacity = Math.max(batch, options.max_prefill);
+    const rows = this.#capacity = batch + options.max_prefill;
     const create = (dims: readonly number[], dtype: DType = "f32") =>
       allocator.create("sampler", dims, dtype);
     this.#cache = new KvCache(allocator, model, options);
@@ -132,11 +130,7 @@ export class Sampler {
     const shares = deviceForm(model.recorder.gpu) === "tiles";
     this.#state = new DecodeState(allocator, shape, { batch, shares });
     this.#out = create([2, block_steps, batch], "u32");
-    const word = () => create([rows], "u32");
-    this.#given = {
-      ...{ ids: word(), positions: word(), slots: word(), last_rows: word() },
-      ...{ last_positions: word(), last_slots: word(), hidden: word() },
-    };
+    this.#given = new GivenTokens(allocator, rows);
     this.#copies = create([slots, 3], "u32");
     this.#attention_state = create([rows, shape.heads, 2]);
     this.#places = create([rows, 2], "u32");
@@ -147,56 +141,29 @@ export class Sampler {
     this.#partials = create([samplePartials(batch, shape.vocabulary)]);
   }
 
-  /** Runs given tokens through the model: one submit, no readback. The caller updates the sequences' states. */
+  /** Runs tokens through the model: one submit, no readback. The caller updates the sequences' states. */
   prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
-    this.#uploadPages(parts.map((part) => part.sequence));
-    const ids: number[] = [], positions: number[] = [], slots: number[] = [], last_rows: number[] = [];
-    for (const { sequence, count } of parts) {
-      for (let i = sequence.processed; i < sequence.processed + count; i++) {
-        ids.push(sequence.tokens[i]!);
-        positions.push(i);
-        slots.push(sequence.slot);
-      }
-      last_rows.push(ids.length - 1);
-    }
-    const given = this.#given, { recorder, shape } = this.model;
-    const write = (name: keyof typeof given, values: readonly number[]) => {
-      const cut = view(given[name], [values.length]);
-      this.allocator.write(cut, Uint32Array.from(values));
-      return cut;
-    };
-    const rows = {
-      ids: write("ids", ids),
-      positions: write("positions", positions),
-      slots: write("slots", slots),
-    };
-    const pass = this.#pass(adapter, rows, { batch: "prefill", slots });
-    const is_few = ids.length - parts.length < LEAST_SAVED_ROWS,
-      x = is_few ? forward(pass) : forwardToLastLayer(pass);
-    let last = view(this.#last, [parts.length, shape.width]);
-    gatherRows(recorder, { x, index: write("last_rows", last_rows), y: last });
-    if (!is_few) {
-      const at = (list: readonly number[]) => last_rows.map((row) => list[row]!);
-      const rows = {
-        positions: write("last_positions", at(positions)),
-        slots: write("last_slots", at(slots)),
-      };
-      const tokens = 1 + Math.max(...at(positions));
-      last = lastLayer(this.#pass(adapter, rows, { batch: "decode", tokens }), last);
-    }
-    const hidden = write("hidden", parts.map(({ sequence }) => sequence.hidden!));
-    scatterRows(recorder, { x: this.#hidden, index: hidden, y: last });
-    recorder.submit();
+    this.#uploadPages(parts.map(({ sequence }) => sequence));
+    this.#recordGiven(adapter, parts);
+    this.model.recorder.submit();
   }
 
-  /** Starts a block, which samples up to `steps` tokens for each sequence; it has one readback. */
-  start(adapter: DeviceAdapter | null, batch: readonly DecodeRow[], steps: number): DecodeBlock {
-    const rows = paddedRows(batch.length);
-    this.#uploadPages(batch.map((row) => row.sequence));
-    const { state, goes_on } = this.#state.upload(batch, rows);
-    const tokens = steps + Math.max(...batch.map(({ sequence }) => sequence.tokens.length));
-    const block = { adapter, count: batch.length, rows, state, tokens };
-    return this.#decode(block, { from: state.hidden_from, steps, goes_on });
+  /**
+   * Starts a block, which samples up to `steps` tokens for each row; it has one readback.
+   *
+   * @param step.given Tokens that run before, in one pass. Rows with a pending token are among them if any are.
+   * @param step.rows They sample from their hidden states, or all run their last token in the block.
+   */
+  start(adapter: DeviceAdapter | null, { given, rows: sequences, steps }: StartedStep): DecodeBlock {
+    const rows = paddedRows(sequences.length);
+    this.#uploadPages([...given.map(({ sequence }) => sequence), ...sequences]);
+    if (given.length > 0) this.#recordGiven(adapter, given);
+    // A GPU works on it while the block is recorded.
+    if (given.length > 0 && this.#submits_steps) this.model.recorder.submit();
+    const state = this.#state.upload(sequences, rows), has_run = sequences[0]!.hidden !== null;
+    const tokens = steps + Math.max(...sequences.map(({ tokens }) => tokens.length));
+    const block = { adapter, count: sequences.length, rows, state, tokens };
+    return this.#decode(block, { has_run, steps });
   }
 
   /**
@@ -206,11 +173,21 @@ export class Sampler {
    * @param sequences By row, with pages for the tokens of both blocks; null: the row stops, whether it has ended or not.
    */
   proceed(block: DecodeBlock, sequences: readonly (Sequence | null)[], steps: number): DecodeBlock {
-    const { state } = block;
     this.#uploadPages(sequences.flatMap((sequence) => sequence ?? []));
     for (const [row, sequence] of sequences.entries()) if (!sequence) this.#state.empty(row);
-    const next = { ...block, tokens: block.tokens + steps };
-    return this.#decode(next, { from: state.hidden, steps, goes_on: false });
+    return this.#decode({ ...block, tokens: block.tokens + steps }, { has_run: false, steps });
+  }
+
+  /** Records a pass over tokens that the host has, and stores the hidden states after each sequence's last one. */
+  #recordGiven(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
+    const { recorder, shape } = this.model, given = this.#given.upload(parts), { slots, tokens } = given;
+    const pass = this.#pass(adapter, given.rows, { adjacent: given.adjacent, slots, tokens });
+    const is_few = slots.length - parts.length < LEAST_SAVED_ROWS,
+      x = is_few ? forward(pass) : forwardToLastLayer(pass);
+    let last = view(this.#last, [parts.length, shape.width]);
+    gatherRows(recorder, { x, index: given.last_rows, y: last });
+    if (!is_few) last = lastLayer(this.#pass(adapter, given.last, { tokens }), last);
+    scatterRows(recorder, { x: this.#hidden, index: given.hidden, y: last });
   }
 
   /**
@@ -224,21 +201,22 @@ export class Sampler {
   /**
    * Submits a block. On a software adapter one whose rows go on, for as many steps, repeats the dispatches of the block before.
    *
-   * @param from By row, the row of the hidden states from which it goes on.
+   * @param has_run Whether the rows' last tokens have run, so that the block begins with their hidden states.
    */
   #decode(
     { adapter, count, rows, state, tokens }: Omit<DecodeBlock, "sampled">,
-    { from, steps, goes_on }: { from: Tensor; steps: number; goes_on: boolean },
+    { has_run, steps }: { has_run: boolean; steps: number },
   ): DecodeBlock {
     const { recorder } = this.model, block = { adapter, rows, state, tokens }, last = this.#last_block;
-    this.#last_block = null;
     const out = view(this.#out, [2, steps, rows]);
-    const record = goes_on && last?.from === from && last.steps === steps
-      ? last.record
-      : recorder.repeatable(() => this.#recordBlock(block, { from, steps, out }));
-    record();
-    // On a GPU the dispatches depend on the number of tokens.
-    if (deviceForm(recorder.gpu) === "lanes") this.#last_block = { from, steps, record };
+    if (!has_run && last?.state === state && last.steps === steps) last.record();
+    else {
+      const record = recorder.repeatable(() => this.#recordBlock(block, { has_run, steps, out }));
+      record();
+      // On a GPU the dispatches depend on the number of tokens.
+      const is_kept = !has_run && deviceForm(recorder.gpu) === "lanes";
+      this.#last_block = is_kept ? { state, steps, record } : null;
+    }
     const sampled = recorder.submitAndRead([out]).then(([bytes]) =>
       Array.from({ length: count }, (_, row) => sampledTokens(bytes!, { row, rows, steps }))
     );
@@ -250,28 +228,34 @@ export class Sampler {
   /** Records a block. @param out Overwritten, `[2, steps, rows]`. */
   #recordBlock(
     { adapter, rows, state, tokens }: Omit<DecodeBlock, "sampled" | "count">,
-    { from, steps, out }: { from: Tensor; steps: number; out: Tensor },
+    { has_run, steps, out }: { has_run: boolean; steps: number; out: Tensor },
   ): void {
     const { recorder, shape } = this.model;
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
     const logits = cut(this.#logits, shape.vocabulary), normed = cut(this.#normed, shape.width);
     const partials = this.#partials, { cutoff } = state;
-    // A GPU works on a step while the next one is recorded. On a software adapter a submit waits for the one before, and
-    // costs half a millisecond of the processors that the adapter computes on.
-    const submits_steps = deviceForm(recorder.gpu) === "tiles";
     const pass = this.#passOver({ adapter, rows, state, tokens });
     let last = cut(this.#last, shape.width);
-    gatherRows(recorder, { x: this.#hidden, index: from, y: last });
+    if (has_run) gatherRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     for (let step = 0; step < steps; step++) {
+      if (step > 0 || !has_run) {
+        pass.record();
+        last = pass.hidden!;
+      }
       hiddenToLogits(this.model, { hidden: last, normed, rstd: cut(this.#rstd), logits });
       if (cutoff) topCutoff(recorder, { ...state, logits, cutoff });
       sampleToken(recorder, { ...state, logits, partials });
       advance(recorder, { ...state, out }, step);
-      pass.record();
-      last = pass.hidden!;
-      if (submits_steps && step < steps - 1) recorder.submit();
+      if (this.#submits_steps && step < steps - 1) recorder.submit();
     }
-    scatterRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
+  }
+
+  /**
+   * Whether what is recorded is submitted at once: a GPU works on it while the next step is recorded. On a software adapter a
+   * submit waits for the one before, and costs half a millisecond of the processors that the adapter computes on.
+   */
+  get #submits_steps(): boolean {
+    return deviceForm(this.model.recorder.gpu) === "tiles";
   }
 
   /**
@@ -289,7 +273,7 @@ export class Sampler {
       hidden: null,
       record: recorder.repeatable(() => {
         pass.hidden = forward({
-          ...this.#pass(adapter, given, { batch: "decode", tokens, sharing }),
+          ...this.#pass(adapter, given, { tokens, sharing }),
           ids: state.token,
         });
       }),

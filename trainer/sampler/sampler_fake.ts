@@ -6,15 +6,14 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { DeviceAdapter } from "../model/device_adapter.ts";
-import type { DecodeRow } from "./decode_state.ts";
-import type { PrefillPart, SampledTokens, Sampler, SamplerOptions } from "./sampler.ts";
-import type { Sequence } from "./sequence.ts";
+import type { SampledTokens, Sampler, SamplerOptions, StartedStep } from "./sampler.ts";
+import { isPending, type PrefillPart, type Sequence } from "./sequence.ts";
 
 /** A recorded call of the fake. */
 export interface FakeCall {
   type: "prefill" | "decode";
   adapter: DeviceAdapter | null;
-  /** The ids of the sequences, and the tokens of each. */
+  /** The ids of the sequences, and the tokens that run or are sampled for each. */
   sequences: number[];
   counts: number[];
 }
@@ -27,8 +26,9 @@ export function nextToken(tokens: readonly number[], vocabulary: number): number
 /** A row on the device. */
 interface FakeRow {
   id: number;
-  hidden: number;
   tokens: number[];
+  /** How many tokens the pages have. */
+  processed: number;
   /** 0: it has ended. */
   remaining: number;
   stop_tokens: readonly number[];
@@ -77,7 +77,12 @@ export class FakeSampler {
 
   prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
     this.#record("prefill", adapter, parts.map(({ sequence, count }) => ({ sequence, count })));
-    ok(parts.reduce((sum, { count }) => sum + count, 0) <= this.options.max_prefill);
+    const places = parts.map(({ sequence }) => sequence.hidden);
+    equal(new Set(places).size, parts.length, "every sequence leaves its state in a place of its own");
+    const { max_prefill, max_sequences } = this.options;
+    const pending = parts.filter(({ sequence }) => isPending(sequence));
+    ok(pending.length <= max_sequences);
+    ok(parts.reduce((sum, { count }) => sum + count, 0) - pending.length <= max_prefill);
     this.#copyPages(parts.map(({ sequence }) => sequence));
     // A layer writes all rows before any of them attends.
     for (const { sequence, count } of parts) {
@@ -90,18 +95,18 @@ export class FakeSampler {
     }
   }
 
-  start(adapter: DeviceAdapter | null, rows: readonly DecodeRow[], steps: number): FakeBlock {
-    this.#copyPages(rows.map(({ sequence }) => sequence));
-    const states = rows.map(({ sequence, from }): FakeRow => {
-      equal(
-        this.#states[from],
-        String(sequence.tokens),
-        `sequence ${sequence.id} samples from its own state`,
-      );
-      const { remaining, stop_tokens } = sequence.generation!, { id } = sequence;
-      return { id, hidden: sequence.hidden!, tokens: [...sequence.tokens], remaining, stop_tokens };
+  start(adapter: DeviceAdapter | null, { given, rows: sequences, steps }: StartedStep): FakeBlock {
+    if (given.length > 0) this.prefill(adapter, given);
+    this.#copyPages(sequences);
+    const has_run = sequences[0]!.hidden !== null;
+    const rows = sequences.map(({ id, tokens, hidden, generation }): FakeRow => {
+      if (has_run) equal(this.#states[hidden!], String(tokens), `sequence ${id} samples from its own state`);
+      else equal(hidden, null, "all rows sample from their states, or none does");
+      const { remaining, stop_tokens } = generation!;
+      const processed = has_run ? tokens.length : tokens.length - 1;
+      return { id, tokens: [...tokens], processed, remaining, stop_tokens };
     });
-    return this.#block(adapter, { sequences: rows.map(({ sequence }) => sequence), rows: states }, steps);
+    return this.#block(adapter, { sequences, rows }, steps);
   }
 
   /** As on a device, rows go on from what they are there, with the pages that their sequences have now. */
@@ -132,18 +137,14 @@ export class FakeSampler {
   #sample(row: FakeRow, { pages }: Sequence, steps: number): SampledTokens {
     const sampled: SampledTokens = { tokens: [], logprobs: [] }, { tokens } = row;
     for (let step = 0; step < steps && row.remaining > 0; step++) {
+      if (row.processed < tokens.length) this.#write({ pages, tokens }, row.processed++);
+      this.#expectReadable({ id: row.id, pages, tokens }, tokens.length);
       const token = nextToken(tokens, this.model.shape.vocabulary);
       sampled.tokens.push(token);
       sampled.logprobs.push(this.spoiled.has(row.id) ? NaN : -1);
       tokens.push(token);
-      // A row that ends does not run its last token.
       row.remaining = row.stop_tokens.includes(token) ? 0 : row.remaining - 1;
-      if (row.remaining === 0) break;
-      this.#write({ pages, tokens }, tokens.length - 1);
-      this.#expectReadable({ id: row.id, pages, tokens }, tokens.length);
     }
-    // One that has ended leaves a state of no use.
-    this.#states[row.hidden] = row.remaining === 0 ? null : String(tokens);
     return sampled;
   }
 
@@ -153,8 +154,6 @@ export class FakeSampler {
     rows: { sequence: Sequence; count: number }[],
   ): void {
     ok(rows.every(({ sequence }) => sequence.adapter === adapter), "one adapter runs at a time");
-    const states = rows.map(({ sequence }) => sequence.hidden);
-    equal(new Set(states).size, rows.length, "every row leaves its state in a place of its own");
     this.calls.push({
       ...{ type, adapter },
       sequences: rows.map(({ sequence }) => sequence.id),

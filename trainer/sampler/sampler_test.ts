@@ -85,19 +85,20 @@ async function sample(gpu: Gpu, block_steps: number, { repeats }: { repeats: boo
         batcher.generate(sequence, { sequence: id, max_tokens, stop_tokens: [], sampling });
       });
     generate(TOKENS);
-    const given = await dispatchesOf(model.recorder, () => batcher.step());
+    // The first step runs the prompts, and samples.
+    const first = await dispatchesOf(model.recorder, () => batcher.step());
     // On a software adapter each attention has a second dispatch for rows beside others of another slot.
-    const attending = given.rows.flatMap(([name, rows]) =>
+    const attending = first.rows.flatMap(([name, rows]) =>
       name.startsWith("attention_paged") && !name.endsWith("own_lanes") ? rows : []
     );
+    const norms = first.rows.filter(([name, rows]) => name.startsWith("rms_norm") && rows < PROMPT.length);
     const blocks: BlockCounts[] = [];
-    let passes = 0, norms = 0;
-    while (sequences.some(({ generation }) => generation)) {
+    let passes = -1;
+    for (let step = first;; step = await dispatchesOf(model.recorder, () => batcher.step())) {
+      passes += step.names.filter((name) => name.startsWith("embedding")).length;
+      blocks.push({ recorded: step.names.length, submitted: step.submitted });
+      if (!sequences.some(({ generation }) => generation)) break;
       if (!repeats) model.recorder.forgetAll();
-      const { names, submitted } = await dispatchesOf(model.recorder, () => batcher.step());
-      passes += names.filter((name) => name.startsWith("embedding")).length;
-      norms += names.filter((name) => name.startsWith("rms_norm")).length;
-      blocks.push({ recorded: names.length, submitted });
     }
     // The same rows as before, which generate anew.
     generate(MORE_TOKENS);
@@ -106,7 +107,7 @@ async function sample(gpu: Gpu, block_steps: number, { repeats }: { repeats: boo
       await batcher.step();
     }
     const sampled = sequences.map(({ tokens }) => tokens.slice(PROMPT.length));
-    phases.push({ sampled, passes, norms, blocks, attending });
+    phases.push({ sampled, passes, norms: norms.length, blocks, attending });
     for (const sequence of sequences) await batcher.close(sequence);
   }
   model.recorder.destroy();
@@ -120,12 +121,12 @@ gpuTest("steps and blocks repeat those before, and sample what those sample that
   deepEqual(together.map(({ sampled }) => sampled), single.map(({ sampled }) => sampled));
   ok(together.every(({ sampled }) => sampled.every(({ length }) => length === TOKENS + MORE_TOKENS)));
   for (const { passes, blocks } of single) {
-    deepEqual(passes, TOKENS);
+    deepEqual(passes, TOKENS - 1, "the last token does not run");
     ok(blocks.every(({ recorded, submitted }) => recorded === submitted));
   }
   const passes = together.map(({ passes }) => passes);
-  // Other adapters, rows and buffers need another pass.
-  deepEqual(passes, deviceForm(gpu) === "tiles" ? Array(6).fill(TOKENS / STEPS) : [1, 1, 1, 1, 1, 0]);
+  // Other adapters, rows and buffers need another pass. So do the larger textures that two prompts need.
+  deepEqual(passes, deviceForm(gpu) === "tiles" ? Array(6).fill(TOKENS / STEPS) : [1, 2, 1, 1, 1, 0]);
   for (const [i, ranks] of PHASES.filter((ranks) => ranks !== null).entries()) {
     const given = PROMPT.length * ranks.length;
     // One row with lanes of its own has none beside it.
@@ -133,26 +134,27 @@ gpuTest("steps and blocks repeat those before, and sample what those sample that
     const is_alone = form === "lanes" && lanes > 1 && ranks.length === 1;
     const last = is_alone ? [] : [ranks.length];
     if (is_alone) deepEqual(together[i]!.norms, 0, "products of one row normalise it");
-    deepEqual(
-      together[i]!.attending,
-      [given, given, given, ...last],
-      "the last layer has rows that are read",
-    );
+    const layers = [given, given, given, ...last], { attending } = together[i]!;
+    deepEqual(attending.slice(0, layers.length), layers, "the last layer has rows that are read");
   }
   for (const { blocks } of together) {
-    const [first, ...others] = blocks, { recorded, submitted } = first!;
+    const [first, second, third] = blocks, { recorded, submitted } = first!;
     ok(
-      submitted - recorded > 3 * 20,
-      "a pass of more than 20 dispatches is repeated for each of three steps",
+      submitted - recorded > 2 * 20,
+      "a pass of more than 20 dispatches is repeated for two of three tokens",
     );
     if (deviceForm(gpu) === "tiles") {
-      // With the first block the second one is started.
-      deepEqual(blocks.map(({ recorded }) => recorded / others[0]!.recorded), [2, 1, 0]);
+      // With each block the next one is started.
+      ok(second!.submitted > second!.recorded + 3 * 20);
+      deepEqual(third, { recorded: 0, submitted: 0 });
       continue;
     }
-    // Rows that go on repeat the block before.
-    const again = { recorded: 0, submitted };
-    deepEqual(others, [again, again]);
+    ok(second!.submitted > second!.recorded + 4 * 20, "and for each token of the next block");
+    deepEqual(
+      third,
+      { recorded: 0, submitted: second!.submitted },
+      "rows that go on repeat the block before",
+    );
   }
 });
 

@@ -48,7 +48,7 @@ export interface Sequence {
   /** The page table on the device differs from `pages`. */
   is_dirty: boolean;
   copies: PageCopy[];
-  /** The row of the hidden state after the last processed token; null when there is no usable one. */
+  /** The row of the hidden state after the last processed token; null when there is no usable one. Children may share it. */
   hidden: number | null;
   /** A parent that must have processed this many tokens before this sequence runs. */
   waits_for: { parent: Sequence; length: number } | null;
@@ -60,6 +60,18 @@ export interface Sequence {
   is_closed: boolean;
 }
 
+/** Tokens of a sequence to process: `count` from the first unprocessed one. */
+export interface PrefillPart {
+  sequence: Sequence;
+  count: number;
+}
+
+/** Whether it goes on sampling: all that is left to process is the token that it sampled last. */
+export function isPending(sequence: Sequence): boolean {
+  const { generation, has_pending_sample, waits_for, processed, tokens } = sequence;
+  return generation !== null && has_pending_sample && waits_for === null && processed === tokens.length - 1;
+}
+
 /** Whether tokens must and can be processed. A sampled last token waits until something follows it. */
 export function isPrefillReady(sequence: Sequence): boolean {
   const { tokens, processed, waits_for, has_pending_sample, generation, waiting_children } = sequence;
@@ -68,7 +80,7 @@ export function isPrefillReady(sequence: Sequence): boolean {
   return is_wanted || !has_pending_sample || processed < tokens.length - 1;
 }
 
-/** Whether it can sample its next token. */
+/** Whether it can sample its next token from its hidden state. */
 export function isDecodeReady({ generation, waits_for, processed, tokens }: Sequence): boolean {
   return generation !== null && waits_for === null && processed === tokens.length;
 }

@@ -86,7 +86,7 @@ export class SequenceStore {
     }
     if (child.tokens.length === length) {
       // Without tokens of its own it samples from its parent's state, or runs the last token again if that is gone.
-      if (parent.processed === length && parent.hidden !== null && !parent.is_sampling) {
+      if (parent.processed === length && parent.hidden !== null) {
         child.hidden = this.#hidden.share(parent.hidden);
       } else this.rewind(child, length - 1);
     }

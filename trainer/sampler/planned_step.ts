@@ -1,0 +1,58 @@
+/** Which tokens run in the next step of the batcher, and which sequences sample in it. */
+
+import { isDecodeReady, isPending, isPrefillReady, type PrefillPart, type Sequence } from "./sequence.ts";
+
+/** A step: tokens that run in one pass, and then the sequences that sample. All are of one adapter. */
+export interface PlannedStep {
+  /** Given tokens. */
+  given: PrefillPart[];
+  /** Sequences whose tokens have then all run, but for a sampled last token that is {@link isPending}. */
+  rows: Sequence[];
+  /** Ready sequences that move to the queue's end, because sequences of other adapters are ready too. */
+  moved: Sequence[];
+}
+
+export interface StepLimits {
+  /** The most given tokens of a pass. */
+  max_prefill: number;
+  /** The most sequences that sample. */
+  max_sequences: number;
+}
+
+/** Whether something can run for a sequence. */
+export function isReady(sequence: Sequence): boolean {
+  return isPrefillReady(sequence) || isDecodeReady(sequence);
+}
+
+/**
+ * The next step of the first ready sequence's adapter. Given tokens do not wait for those that sample, nor the other way
+ * round: they share a pass. Where only prompts are there and they do not fit in a pass, nobody samples until all have run,
+ * so that the sequences of a group start together.
+ *
+ * @param sequences In the order in which they are served.
+ */
+export function planStep(sequences: Iterable<Sequence>, limits: StepLimits): PlannedStep {
+  const ready = [...sequences].filter(isReady), [first] = ready;
+  const chosen = ready.filter(({ adapter }) => adapter === first!.adapter);
+  const given: PrefillPart[] = [], complete = new Set<Sequence>();
+  let room = limits.max_prefill, is_cut = false, has_pending = false;
+  for (const sequence of chosen) {
+    if (isPending(sequence)) has_pending = true;
+    if (isPending(sequence) || isDecodeReady(sequence)) {
+      complete.add(sequence);
+      continue;
+    }
+    const left = sequence.tokens.length - sequence.processed, count = Math.min(room, left);
+    if (count > 0) given.push({ sequence, count });
+    if (count < left) is_cut = true;
+    else if (sequence.generation) complete.add(sequence);
+    room -= count;
+  }
+  const samples = has_pending || !is_cut;
+  const rows = samples ? chosen.filter((sequence) => complete.has(sequence)) : [];
+  return {
+    given,
+    rows: rows.slice(0, limits.max_sequences),
+    moved: chosen.length < ready.length ? chosen : [],
+  };
+}

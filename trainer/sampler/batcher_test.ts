@@ -21,13 +21,13 @@ const ADAPTERS = [{}, {}] as DeviceAdapter[];
 
 Deno.test("a group's tokens run before it samples, in limited passes", async () => {
   const { batcher, fake, drain, heard } = createBatcher();
-  const long = open(batcher, some(1, 70)), short = open(batcher, some(2, 20));
+  const short = open(batcher, some(2, 20)), long = open(batcher, some(1, 70));
   generate(batcher, long, { max_tokens: 6 });
   generate(batcher, short, { max_tokens: 2 });
   await drain();
   deepEqual(fake.calls.map(({ type, counts }) => [type, ...counts]), [
-    ["prefill", 48],
-    ["prefill", 22, 20],
+    ["prefill", 20, 28],
+    ["prefill", 42],
     ["decode", 4, 4],
     ["decode", 2],
   ]);

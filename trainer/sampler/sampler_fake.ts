@@ -48,11 +48,11 @@ export class FakeSampler {
   readonly calls: FakeCall[] = [];
   readonly model: { shape: { vocabulary: number } };
   #pages: (number | null)[][] = [];
-  readonly #states: (string | null)[];
+  readonly #states: string[];
 
   constructor(readonly options: SamplerOptions, vocabulary: number) {
     this.model = { shape: { vocabulary } };
-    this.#states = new Array(2 * options.slots).fill(null);
+    this.#states = new Array(2 * options.slots).fill("");
   }
 
   /** As the batcher's sampler. */
@@ -91,7 +91,7 @@ export class FakeSampler {
     for (const { sequence, count } of parts) {
       const end = sequence.processed + count;
       this.#expectReadable(sequence, end);
-      this.#states[sequence.hidden!] = String(sequence.tokens.slice(0, end));
+      this.#states[sequence.hidden!] = this.#stateOf(sequence.id, sequence.tokens.slice(0, end));
     }
   }
 
@@ -100,7 +100,8 @@ export class FakeSampler {
     this.#copyPages(sequences);
     const has_run = sequences[0]!.hidden !== null;
     const rows = sequences.map(({ id, tokens, hidden, generation }): FakeRow => {
-      if (has_run) equal(this.#states[hidden!], String(tokens), `sequence ${id} samples from its own state`);
+      const state = this.#stateOf(id, tokens);
+      if (has_run) equal(this.#states[hidden!], state, `sequence ${id} samples from its own state`);
       else equal(hidden, null, "all rows sample from their states, or none does");
       const { remaining, stop_tokens } = generation!;
       const processed = has_run ? tokens.length : tokens.length - 1;
@@ -159,6 +160,10 @@ export class FakeSampler {
       sequences: rows.map(({ sequence }) => sequence.id),
       counts: rows.map(({ count }) => count),
     });
+  }
+
+  #stateOf(id: number, tokens: readonly number[]): string {
+    return this.spoiled.has(id) ? "spoiled" : String(tokens);
   }
 
   #copyPages(sequences: readonly Sequence[]): void {

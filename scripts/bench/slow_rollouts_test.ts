@@ -66,7 +66,7 @@ interface Work {
   done: () => void;
 }
 
-/** An engine as the batcher schedules one: a pass over given tokens, if there are any, and a block for all that generate. */
+/** An engine as the batcher schedules one: a pass over given tokens, if there are any, or a block; all that generate sample. */
 class CalculatedEngine {
   readonly #work: Work[] = [];
   readonly #given = new Map<number, number>();
@@ -116,11 +116,11 @@ class CalculatedEngine {
   }
 
   async #runStep(): Promise<void> {
-    const rows = [...this.#work], steps = Math.min(BLOCK_STEPS, Math.max(...rows.map(({ left }) => left)));
-    const given = rows.reduce((sum, row) => sum + row.given, 0), [pass, token] = PREFILL_MS;
-    const step = STEP_MS[Math.ceil(rows.length / 8) - 1]!;
-    // The first token of each row is sampled after the pass over given tokens.
-    const ms = given > 0 ? pass + token * given + (steps - 1) * step : steps * step;
+    const rows = [...this.#work], given = rows.reduce((sum, row) => sum + row.given, 0);
+    const [pass, token] = PREFILL_MS, step = STEP_MS[Math.ceil(rows.length / 8) - 1]!;
+    const steps = given > 0 ? 1 : Math.min(BLOCK_STEPS, Math.max(...rows.map(({ left }) => left)));
+    // After a pass over given tokens each row samples one.
+    const ms = given > 0 ? pass + token * given : steps * step;
     await this.clock.sleep(this.slowness * ms);
     for (const row of rows) {
       row.given = 0;

@@ -245,7 +245,9 @@ export class Batcher {
       if (rows.length === 0) this.sampler.prefill(first.adapter, parts);
       else {
         const generations = rows.map((sequence) => sequence.generation!);
-        const steps = generations.every(isFree) ? blockSteps(generations, this.sampler.options) : 1;
+        // Other results of tools often follow soon after the first, so sequences that join do not wait for a long block.
+        const is_long = given.length === 0 && generations.every(isFree);
+        const steps = is_long ? blockSteps(generations, this.sampler.options) : 1;
         const block = this.sampler.start(first.adapter, { given: parts, rows, steps });
         const blockRow = (sequence: Sequence) => ({ sequence, generation: sequence.generation! });
         this.#setRunning({ rows: rows.map(blockRow), steps, block });

@@ -275,7 +275,8 @@ export function attentionPaged(
       const kernel = tiles(dtype, JSON.stringify(constants), ...visible), own = { ...values, rows: adjacent };
       recorder.dispatch(kernel, own, tensors, [ceilDiv(adjacent, of_tile), kv_heads * chunks]);
     }
-    return recordTokens(recorder, tensors, { rules, shape, ...options, adjacent });
+    if (adjacent < rows) recordTokens(recorder, tensors, { rules, shape, ...options, adjacent });
+    return;
   }
   const plan = planHeads(recorder.gpu, options, { ...shape, vectors: 2 });
   const y = kv_heads * plan.chunks;

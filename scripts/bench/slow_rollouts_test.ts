@@ -119,8 +119,9 @@ class CalculatedEngine {
     const rows = [...this.#work], given = rows.reduce((sum, row) => sum + row.given, 0);
     const [pass, token] = PREFILL_MS, step = STEP_MS[Math.ceil(rows.length / 8) - 1]!;
     const steps = given > 0 ? 1 : Math.min(BLOCK_STEPS, Math.max(...rows.map(({ left }) => left)));
-    // After a pass over given tokens each row samples one.
-    const ms = given > 0 ? pass + token * given : steps * step;
+    // In a pass with given tokens each other row has one token. Then all of them sample one.
+    const others = rows.filter((row) => row.given === 0).length;
+    const ms = given > 0 ? pass + token * (given + others) : steps * step;
     await this.clock.sleep(this.slowness * ms);
     for (const row of rows) {
       row.given = 0;

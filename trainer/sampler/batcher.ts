@@ -239,19 +239,23 @@ export class Batcher {
     const parts = [...given, ...pending], all = new Set([...parts.map(({ sequence }) => sequence), ...rows]);
     const [first] = all;
     if (!first) return;
-    for (const { sequence } of parts) this.store.ownHidden(sequence);
     const held = [...all].flatMap(({ copies }) => copies);
     try {
+      for (const { sequence } of parts) this.store.ownHidden(sequence);
       if (rows.length === 0) this.sampler.prefill(first.adapter, parts);
       else {
         const generations = rows.map((sequence) => sequence.generation!);
         // Other results of tools often follow soon after the first, so sequences that join do not wait for a long block.
         const is_long = given.length === 0 && generations.every(isFree);
         const steps = is_long ? blockSteps(generations, this.sampler.options) : 1;
-        const block = this.sampler.start(first.adapter, { given: parts, rows, steps });
+        const block = this.sampler.start(first.adapter, { given: parts, rows, goes_on, steps });
         const blockRow = (sequence: Sequence) => ({ sequence, generation: sequence.generation! });
         this.#setRunning({ rows: rows.map(blockRow), steps, block });
       }
+    } catch (error) {
+      // Nothing has left a state there.
+      for (const { sequence } of parts) this.store.dropHidden(sequence);
+      throw error;
     } finally {
       for (const { from } of held) this.store.pages.release(from);
     }

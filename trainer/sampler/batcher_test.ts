@@ -246,6 +246,25 @@ Deno.test("a mask that fails ends its own generation only, and a mask of a schem
   equal(batcher.store.pages.used, 0);
 });
 
+Deno.test("a step that cannot start leaves nothing behind", async () => {
+  const { batcher, fake, heard, drain } = createBatcher(), { start } = fake;
+  const first = open(batcher, some(0, 5));
+  generate(batcher, first, { max_tokens: 40 });
+  await batcher.step();
+  const second = open(batcher, some(1, 5));
+  fake.start = () => {
+    throw new ServiceError("out_of_memory", "Cannot allocate anything");
+  };
+  await rejects(batcher.step(), /Cannot allocate/);
+  batcher.fail(new ServiceError("out_of_memory", "Cannot allocate anything"));
+  fake.start = start;
+  await batcher.close(second);
+  const { length } = heard(first).tokens;
+  generate(batcher, first, { max_tokens: 3 });
+  await drain();
+  deepEqual(heard(first).tokens, continuation(some(0, 5), length + 3));
+});
+
 Deno.test("a lost device fails every generation and nothing else", async () => {
   const { batcher, heard } = createBatcher();
   const generating = open(batcher, [1]), idle = open(batcher, [2]);

@@ -69,7 +69,7 @@ export class DecodeState {
 
   /**
    * Uploads generating sequences, padded to `rows` with rows without one. Of generations that go on from a block that has been
-   * read the device has the state already, but for masks.
+   * read the device has the state already, but for masks and the places of hidden states.
    *
    * @returns The arrays at this length.
    */

@@ -6,7 +6,7 @@ import { isDecodeReady, isPending, isPrefillReady, type PrefillPart, type Sequen
 export interface PlannedStep {
   /** Given tokens. */
   given: PrefillPart[];
-  /** Sequences whose tokens have then all run, but for a sampled last token that is {@link isPending}. */
+  /** Sequences that sample: all of their tokens have run by then, or all but a last one that is {@link isPending}. */
   rows: Sequence[];
   /** Ready sequences that move to the queue's end, because sequences of other adapters are ready too. */
   moved: Sequence[];

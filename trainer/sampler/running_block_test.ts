@@ -81,19 +81,27 @@ Deno.test("a cancelled generation gets the tokens of the block that runs, and a 
 });
 
 Deno.test("logits that are no numbers end one generation, although its next block runs", async () => {
-  const { batcher, fake, heard, drain } = createBatcher();
-  fake.goes_on = true;
-  const sound = open(batcher, some(0, 5)), spoiled = open(batcher, some(1, 30));
-  fake.spoiled.add(spoiled.id);
-  for (const sequence of [sound, spoiled]) generate(batcher, sequence, { max_tokens: 20 });
-  await batcher.step();
-  match(heard(spoiled).error!.message, /logits are not numbers/);
-  fake.spoiled.clear();
-  await drain();
-  deepEqual(heard(sound).tokens, continuation(some(0, 5), 20));
-  generate(batcher, spoiled, { max_tokens: 3 });
-  await drain();
-  deepEqual(heard(spoiled).tokens, continuation(some(1, 30), 3));
+  for (const blocks of [1, 2]) {
+    const { batcher, fake, heard, drain } = createBatcher();
+    fake.goes_on = true;
+    const sound = open(batcher, some(0, 5)), spoiled = open(batcher, some(1, 30));
+    for (const sequence of [sound, spoiled]) generate(batcher, sequence, { max_tokens: 20 });
+    for (let block = 1; block <= blocks; block++) {
+      // A second block samples after tokens that it ran itself; it is on the device already.
+      if (block === blocks) fake.spoiled.add(spoiled.id);
+      await batcher.step();
+    }
+    if (blocks === 2) await batcher.step();
+    match(heard(spoiled).error!.message, /logits are not numbers/);
+    fake.spoiled.clear();
+    await drain();
+    deepEqual(heard(sound).tokens, continuation(some(0, 5), 20));
+    const before = heard(spoiled).tokens;
+    generate(batcher, spoiled, { max_tokens: 3 });
+    await drain();
+    deepEqual(heard(spoiled).tokens, continuation(some(1, 30), before.length));
+    equal(before.length, blocks === 1 ? 3 : 8, "what was sampled from sound logits stays");
+  }
 });
 
 Deno.test("a device that fails while two blocks run fails their generations once", async () => {
@@ -101,11 +109,12 @@ Deno.test("a device that fails while two blocks run fails their generations once
   fake.goes_on = true;
   const sequence = open(batcher, some(0, 5));
   generate(batcher, sequence, { max_tokens: 40 });
-  const step = batcher.step();
-
+  await batcher.step();
+  const step = batcher.step(), { length } = fake.calls;
+  equal(length, 4, "the prompt and three blocks, of which one has been read");
   batcher.fail(new ServiceError("device_lost", "Cannot go on: it is gone"));
   await step;
-  deepEqual([heard(sequence).tokens.length, heard(sequence).error?.code], [0, "device_lost"]);
+  deepEqual([heard(sequence).tokens.length, heard(sequence).error?.code], [1, "device_lost"]);
   equal(await batcher.step(), false);
   await batcher.close(sequence);
   equal(batcher.store.pages.used, 0);

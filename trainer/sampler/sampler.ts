@@ -44,8 +44,12 @@ export interface SamplerOptions {
 
 /** What {@link Sampler.start} runs. */
 export interface StartedStep {
+  /** Tokens that run before the block, in one pass: given ones, and pending ones of rows. */
   given: readonly PrefillPart[];
+  /** What samples: all from their hidden states, or all after their pending tokens, which the block runs. */
   rows: readonly Sequence[];
+  /** Whether the block runs pending tokens. */
+  goes_on: boolean;
   steps: number;
 }
 
@@ -95,7 +99,7 @@ function paddedRows(rows: number): number {
 export class Sampler {
   readonly #cache: KvCache;
   readonly #page_table: Tensor;
-  /** `[2 · slots, C]`: the hidden states after each sequence's last token. */
+  /** `[slots, C]`: the hidden states after each sequence's last token. */
   readonly #hidden: Tensor;
   readonly #state: DecodeState;
   readonly #out: Tensor;
@@ -126,7 +130,7 @@ export class Sampler {
       allocator.create("sampler", dims, dtype);
     this.#cache = new KvCache(allocator, model, options);
     this.#page_table = create([slots, slot_pages], "u32");
-    this.#hidden = create([2 * slots, shape.width]);
+    this.#hidden = create([slots, shape.width]);
     const shares = deviceForm(model.recorder.gpu) === "tiles";
     this.#state = new DecodeState(allocator, shape, { batch, shares });
     this.#out = create([2, block_steps, batch], "u32");
@@ -148,22 +152,17 @@ export class Sampler {
     this.model.recorder.submit();
   }
 
-  /**
-   * Starts a block, which samples up to `steps` tokens for each row; it has one readback.
-   *
-   * @param step.given Tokens that run before, in one pass. Rows with a pending token are among them if any are.
-   * @param step.rows They sample from their hidden states, or all run their last token in the block.
-   */
-  start(adapter: DeviceAdapter | null, { given, rows: sequences, steps }: StartedStep): DecodeBlock {
+  /** Starts a block, which samples up to `steps` tokens for each row; it has one readback. */
+  start(adapter: DeviceAdapter | null, { given, rows: sequences, goes_on, steps }: StartedStep): DecodeBlock {
     const rows = paddedRows(sequences.length);
     this.#uploadPages([...given.map(({ sequence }) => sequence), ...sequences]);
     if (given.length > 0) this.#recordGiven(adapter, given);
     // A GPU works on it while the block is recorded.
     if (given.length > 0 && this.#submits_steps) this.model.recorder.submit();
-    const state = this.#state.upload(sequences, rows), has_run = sequences[0]!.hidden !== null;
+    const state = this.#state.upload(sequences, rows);
     const tokens = steps + Math.max(...sequences.map(({ tokens }) => tokens.length));
     const block = { adapter, count: sequences.length, rows, state, tokens };
-    return this.#decode(block, { has_run, steps });
+    return this.#decode(block, { goes_on, steps });
   }
 
   /**
@@ -175,7 +174,7 @@ export class Sampler {
   proceed(block: DecodeBlock, sequences: readonly (Sequence | null)[], steps: number): DecodeBlock {
     this.#uploadPages(sequences.flatMap((sequence) => sequence ?? []));
     for (const [row, sequence] of sequences.entries()) if (!sequence) this.#state.empty(row);
-    return this.#decode({ ...block, tokens: block.tokens + steps }, { has_run: false, steps });
+    return this.#decode({ ...block, tokens: block.tokens + steps }, { goes_on: true, steps });
   }
 
   /** Records a pass over tokens that the host has, and stores the hidden states after each sequence's last one. */
@@ -201,20 +200,20 @@ export class Sampler {
   /**
    * Submits a block. On a software adapter one whose rows go on, for as many steps, repeats the dispatches of the block before.
    *
-   * @param has_run Whether the rows' last tokens have run, so that the block begins with their hidden states.
+   * @param goes_on Whether it begins with a pass over the rows' last tokens, not with their hidden states.
    */
   #decode(
     { adapter, count, rows, state, tokens }: Omit<DecodeBlock, "sampled">,
-    { has_run, steps }: { has_run: boolean; steps: number },
+    { goes_on, steps }: { goes_on: boolean; steps: number },
   ): DecodeBlock {
     const { recorder } = this.model, block = { adapter, rows, state, tokens }, last = this.#last_block;
     const out = view(this.#out, [2, steps, rows]);
-    if (!has_run && last?.state === state && last.steps === steps) last.record();
+    if (goes_on && last?.state === state && last.steps === steps) last.record();
     else {
-      const record = recorder.repeatable(() => this.#recordBlock(block, { has_run, steps, out }));
+      const record = recorder.repeatable(() => this.#recordBlock(block, { goes_on, steps, out }));
       record();
       // On a GPU the dispatches depend on the number of tokens.
-      const is_kept = !has_run && deviceForm(recorder.gpu) === "lanes";
+      const is_kept = goes_on && deviceForm(recorder.gpu) === "lanes";
       this.#last_block = is_kept ? { state, steps, record } : null;
     }
     const sampled = recorder.submitAndRead([out]).then(([bytes]) =>
@@ -228,7 +227,7 @@ export class Sampler {
   /** Records a block. @param out Overwritten, `[2, steps, rows]`. */
   #recordBlock(
     { adapter, rows, state, tokens }: Omit<DecodeBlock, "sampled" | "count">,
-    { has_run, steps, out }: { has_run: boolean; steps: number; out: Tensor },
+    { goes_on, steps, out }: { goes_on: boolean; steps: number; out: Tensor },
   ): void {
     const { recorder, shape } = this.model;
     const cut = (tensor: Tensor, ...rest: number[]) => view(tensor, [rows, ...rest]);
@@ -236,9 +235,9 @@ export class Sampler {
     const partials = this.#partials, { cutoff } = state;
     const pass = this.#passOver({ adapter, rows, state, tokens });
     let last = cut(this.#last, shape.width);
-    if (has_run) gatherRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
+    if (!goes_on) gatherRows(recorder, { x: this.#hidden, index: state.hidden, y: last });
     for (let step = 0; step < steps; step++) {
-      if (step > 0 || !has_run) {
+      if (step > 0 || goes_on) {
         pass.record();
         last = pass.hidden!;
       }

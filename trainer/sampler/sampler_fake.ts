@@ -52,7 +52,7 @@ export class FakeSampler {
 
   constructor(readonly options: SamplerOptions, vocabulary: number) {
     this.model = { shape: { vocabulary } };
-    this.#states = new Array(2 * options.slots).fill("");
+    this.#states = new Array(options.slots).fill("");
   }
 
   /** As the batcher's sampler. */
@@ -95,16 +95,20 @@ export class FakeSampler {
     }
   }
 
-  start(adapter: DeviceAdapter | null, { given, rows: sequences, steps }: StartedStep): FakeBlock {
+  start(
+    adapter: DeviceAdapter | null,
+    { given, rows: sequences, goes_on, steps }: StartedStep,
+  ): FakeBlock {
     if (given.length > 0) this.prefill(adapter, given);
     this.#copyPages(sequences);
-    const has_run = sequences[0]!.hidden !== null;
     const rows = sequences.map(({ id, tokens, hidden, generation }): FakeRow => {
-      const state = this.#stateOf(id, tokens);
-      if (has_run) equal(this.#states[hidden!], state, `sequence ${id} samples from its own state`);
-      else equal(hidden, null, "all rows sample from their states, or none does");
+      if (goes_on) equal(hidden, null, "all rows sample from their states, or none does");
+      else {
+        const state = this.#stateOf(id, tokens);
+        equal(this.#states[hidden!], state, `sequence ${id} samples from its own state`);
+      }
       const { remaining, stop_tokens } = generation!;
-      const processed = has_run ? tokens.length : tokens.length - 1;
+      const processed = goes_on ? tokens.length - 1 : tokens.length;
       return { id, tokens: [...tokens], processed, remaining, stop_tokens };
     });
     return this.#block(adapter, { sequences, rows }, steps);

@@ -154,6 +154,69 @@ gpuTest("steps and blocks repeat those before, and sample what those sample that
   }
 });
 
+/** Given tokens that come while another sequence samples: in few rows that nobody reads, and in many. */
+const LATER_TOKENS = [3, 7, 40];
+
+gpuTest("given tokens in a pass with sampled ones change no bit of either", async (gpu) => {
+  await mixPasses(gpu);
+  // The forms of GPUs, with blocks that run ahead.
+  if (gpu.facts.software) await mixPasses({ ...gpu, facts: { ...gpu.facts, software: false } });
+});
+
+async function mixPasses(gpu: Gpu): Promise<void> {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  const { model, allocator } = await loadModel(gpu, file, { compute: "f32", max_context: 128 });
+  const sampler = new Sampler(allocator, model, {
+    ...{
+      max_sequences: 4,
+      max_prefill: 64,
+      slots: 8,
+      slot_pages: 4,
+      pages: 24,
+      kv: "f32",
+      block_steps: STEPS,
+    },
+  });
+  const logprobs = new Map<Sequence, number[]>();
+  const batcher = new Batcher(sampler, { max_context: 128 }, {
+    sampled: (sequence, block) => logprobs.get(sequence)!.push(...block.logprobs),
+    failed: () => {},
+  });
+  const prompts = [33, ...LATER_TOKENS].map((length, id) => PROMPT.concat(PROMPT).slice(id, id + length));
+  const start = (id: number, max_tokens: number) => {
+    const sequence = batcher.open({ id, adapter: null, parent: null, tokens: prompts[id]! });
+    logprobs.set(sequence, []);
+    const sampling = { temperature: 1, top_p: 1, top_k: 0, rng_key: [5, id] as const, mask: null };
+    batcher.generate(sequence, { sequence: id, max_tokens, stop_tokens: [], sampling });
+    return sequence;
+  };
+  const finish = async (sequences: Sequence[]) => {
+    while (await batcher.step());
+    for (const sequence of sequences) await batcher.close(sequence);
+    return sequences.map((sequence) => [sequence.tokens, logprobs.get(sequence)!]);
+  };
+  const alone: number[][][] = [];
+  for (const id of prompts.keys()) alone.push(...await finish([start(id, id === 0 ? 40 : 6)]));
+  const sequences = [start(0, 40)];
+  await batcher.step();
+  for (const [i, length] of LATER_TOKENS.entries()) {
+    sequences.push(start(1 + i, 6));
+    // Nobody samples from this one: the others go on from their states on the device.
+    const silent = batcher.open({ id: 9, adapter: null, parent: null, tokens: [1, 2] });
+    // On a GPU the next block runs already.
+    await batcher.pause();
+    const sampling = sequences.filter(({ generation, hidden }) => generation && hidden === null).length - 1;
+    const { rows } = await dispatchesOf(model.recorder, () => batcher.step());
+    ok(rows.some(([, rows]) => rows === length + 2 + sampling), `${length} given tokens share a pass`);
+    const other = batcher.open({ id: 10, adapter: null, parent: null, tokens: [3, 4, 5] });
+    await batcher.step();
+    for (const sequence of [silent, other]) await batcher.close(sequence);
+  }
+  deepEqual(await finish(sequences), alone);
+  model.recorder.destroy();
+  allocator.destroy();
+}
+
 gpuTest("a copy of a page is made once, although later blocks repeat the one after it", async (gpu) => {
   using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
   const { model, allocator } = await loadModel(gpu, file, { compute: "f32", max_context: 128 });

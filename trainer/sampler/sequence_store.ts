@@ -27,7 +27,7 @@ export class SequenceStore {
   constructor(sizes: { pages: number; slots: number }) {
     this.pages = new ReferencePool(sizes.pages, "pages of the key/value cache");
     this.#slots = new ReferencePool(sizes.slots, "sequences");
-    this.#hidden = new ReferencePool(2 * sizes.slots, "hidden states");
+    this.#hidden = new ReferencePool(sizes.slots, "hidden states");
   }
 
   /** @throws {ServiceError} `out_of_memory` when there is no room. */

@@ -66,21 +66,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         let x_even = broadcast_vec4f_{2*l}(x{i});
         let x_odd = broadcast_vec4f_{2*l+1}(x{i});
         #for q 4
-        #for k 4
-        sum[{q}] = fma(x_even[{k}], first{q}[{k}], sum[{q}]);
-        #end
-        #for k 4
-        sum[{q}] = fma(x_odd[{k}], second{q}[{k}], sum[{q}]);
-        #end
+        sum[{q}] = add_products(x_odd, second{q}, add_products(x_even, first{q}, sum[{q}]));
         #end
         sum{n}_{i} = sum;
         #for e A_VECTORS
-        #for k 4
-        low{n}_{i}_{e} = fma(x_even[{k}], a_even{e}[{k}], low{n}_{i}_{e});
-        #end
-        #for k 4
-        low{n}_{i}_{e} = fma(x_odd[{k}], a_odd{e}[{k}], low{n}_{i}_{e});
-        #end
+        low{n}_{i}_{e} = add_products(x_odd, a_odd{e}, add_products(x_even, a_even{e}, low{n}_{i}_{e}));
         #end
       }
       #end
@@ -100,14 +90,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #for i ROWS
       let x{i} = x_operand(x[place{i} + s], scale{i}, s);
       #for q 4
-      #for k 4
-      sum{n}_{i}[{q}] = fma(x{i}[{k}], w{q}[{k}], sum{n}_{i}[{q}]);
-      #end
+      sum{n}_{i}[{q}] = add_products(x{i}, w{q}, sum{n}_{i}[{q}]);
       #end
       #for e A_VECTORS
-      #for k 4
-      low{n}_{i}_{e} = fma(x{i}[{k}], a{e}[{k}], low{n}_{i}_{e});
-      #end
+      low{n}_{i}_{e} = add_products(x{i}, a{e}, low{n}_{i}_{e});
       #end
       #end
     }
@@ -119,13 +105,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #end
     #end
     #for r RANK
+    let b_r{r} = vec4<f32>(b{r/4}_0[{r%4}], b{r/4}_1[{r%4}], b{r/4}_2[{r%4}], b{r/4}_3[{r%4}]);
     #for i ROWS
-    {
-      let u_r = operand(vec4<f32>(params.lora_scale * broadcast_f32_{r%LANES}(low{n}_{i}_{r/LANES}))).x;
-      #for q 4
-      sum{n}_{i}[{q}] = fma(u_r, b{r/4}_{q}[{r%4}], sum{n}_{i}[{q}]);
-      #end
-    }
+    sum{n}_{i} = fma(operand(vec4<f32>(params.lora_scale * broadcast_f32_{r%LANES}(low{n}_{i}_{r/LANES}))), b_r{r}, sum{n}_{i});
     #end
     #end
   }
@@ -142,9 +124,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
         #for i ROWS
         let u{i}_l = shuffle_vec4f(u{i}, l);
         #for q 4
-        #for k 4
-        sum{n}_{i}[{q}] = fma(u{i}_l[{k}], b{q}[{k}], sum{n}_{i}[{q}]);
-        #end
+        sum{n}_{i}[{q}] = add_products(u{i}_l, b{q}, sum{n}_{i}[{q}]);
         #end
         #end
       }

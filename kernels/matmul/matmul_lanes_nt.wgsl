@@ -72,9 +72,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     #for r RANK
     let c_a{r} = broadcast_vec4f_{r%LANES}(a{r/LANES});
     #for i ROWS
-    #for a 4
-    low{n}_{i}_{r} = fma(x{i}[{a}], c_a{r}[{a}], low{n}_{i}_{r});
-    #end
+    low{n}_{i}_{r} = add_products(x{i}, c_a{r}, low{n}_{i}_{r});
     #end
     #end
   }

@@ -4,8 +4,6 @@
 #for j COLUMNS
 let c{j} = broadcast_vec4f_{j%LANES}(w{j/LANES});
 #for i ROWS
-#for a 4
-sum{n}_{i}_{j} = fma(x{i}[{a}], c{j}[{a}], sum{n}_{i}_{j});
-#end
+sum{n}_{i}_{j} = add_products(x{i}, c{j}, sum{n}_{i}_{j});
 #end
 #end

@@ -15,7 +15,7 @@ const BLOCK_STEPS = { software: 4, gpu: 16 };
 /** Open sequences beyond twice `max_sequences`: prompts of groups, and sequences that wait. */
 const SPARE_SEQUENCES = 64;
 
-/** The most given tokens of a pass. A GPU has room for many; on a software adapter more of them gain little. */
+/** The most tokens of a pass with given ones. A GPU has room for many; on a software adapter more of them gain little. */
 const MAX_PREFILL = { software: 1024, gpu: 2048 };
 
 /** The parts of an engine that run on a model. */

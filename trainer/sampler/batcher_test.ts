@@ -52,10 +52,10 @@ Deno.test("given tokens share a pass with those that were sampled last, however 
   deepEqual(fake.calls.map(({ type, sequences, counts }) => [type, sequences.toSorted(), ...counts]), [
     ["prefill", [first.id], 5],
     ["decode", [first.id], 1],
-    // 48 given tokens at most.
-    ["prefill", [first.id, second.id], 48, 1],
+    // 48 tokens at most.
+    ["prefill", [first.id, second.id], 47, 1],
     ["decode", [first.id], 1],
-    ["prefill", [first.id, second.id, third.id, tools.id], 12, 7, 3, 1],
+    ["prefill", [first.id, second.id, third.id, tools.id], 13, 7, 3, 1],
     ["decode", [first.id, second.id, third.id], 1, 1, 1],
     ["decode", [first.id, second.id, third.id], 4, 4, 4],
     ["decode", [first.id], 4],
@@ -67,6 +67,22 @@ Deno.test("given tokens share a pass with those that were sampled last, however 
   deepEqual(heard(third).tokens, continuation(some(2, 7), 4));
   const { prefill_tokens, prefill_steps, decode_tokens } = batcher.counters;
   deepEqual([prefill_tokens, prefill_steps, decode_tokens], [75, 3, 24]);
+});
+
+Deno.test("where a pass has room for few tokens, half of it is for given ones", async () => {
+  const { batcher, fake, drain, heard } = createBatcher({ max_prefill: 4 });
+  const early = [0, 1, 2, 3].map((i) => open(batcher, some(i, 2)));
+  for (const sequence of early) generate(batcher, sequence, { max_tokens: 9 });
+  while (early.some((sequence) => sequence.tokens.length === 2)) await batcher.step();
+  const late = open(batcher, some(9, 5)), { length } = fake.calls;
+  generate(batcher, late, { max_tokens: 3 });
+  await drain();
+  const passes = fake.calls.slice(length).filter(({ type }) => type === "prefill").slice(0, 3);
+  deepEqual(passes.map(({ counts }) => counts), [[2, 1, 1], [2, 1, 1], [1, 1, 1, 1]]);
+  for (const [i, sequence] of early.entries()) {
+    deepEqual(heard(sequence).tokens, continuation(some(i, 2), 9));
+  }
+  deepEqual(heard(late).tokens, continuation(some(9, 5), 3));
 });
 
 Deno.test("rows that end are refilled at the next block", async () => {
@@ -283,7 +299,8 @@ Deno.test("in any mix of sequences each reads its own tokens and samples as if a
 
 /** Random requests over few pages; the fake checks all reads, this all sampled tokens. */
 async function playRandomly(random: Rng, goes_on: boolean): Promise<void> {
-  const { batcher, heard, fake } = createBatcher();
+  const max_prefill = random.below(3) === 0 ? 3 : SIZES.max_prefill;
+  const { batcher, heard, fake } = createBatcher({ max_prefill });
   fake.goes_on = goes_on;
   const live: Sequence[] = [], adapters = [null, ...ADAPTERS];
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)]!;

@@ -13,7 +13,7 @@ export interface PlannedStep {
 }
 
 export interface StepLimits {
-  /** The most given tokens of a pass. */
+  /** The most tokens of a pass with given ones; of them at least half are given, if there are so many. */
   max_prefill: number;
   /** The most sequences that sample. */
   max_sequences: number;
@@ -35,9 +35,10 @@ export function planStep(sequences: Iterable<Sequence>, limits: StepLimits): Pla
   const ready = [...sequences].filter(isReady), [first] = ready;
   const chosen = ready.filter(({ adapter }) => adapter === first!.adapter);
   const given: PrefillPart[] = [], complete = new Set<Sequence>();
-  let room = limits.max_prefill, is_cut = false, has_pending = false;
+  const { max_prefill, max_sequences } = limits, pending = chosen.filter(isPending).length;
+  let room = Math.max(max_prefill - Math.min(pending, max_sequences), Math.ceil(max_prefill / 2)),
+    is_cut = false;
   for (const sequence of chosen) {
-    if (isPending(sequence)) has_pending = true;
     if (isPending(sequence) || isDecodeReady(sequence)) {
       complete.add(sequence);
       continue;
@@ -48,11 +49,9 @@ export function planStep(sequences: Iterable<Sequence>, limits: StepLimits): Pla
     else if (sequence.generation) complete.add(sequence);
     room -= count;
   }
-  const samples = has_pending || !is_cut;
-  const rows = samples ? chosen.filter((sequence) => complete.has(sequence)) : [];
-  return {
-    given,
-    rows: rows.slice(0, limits.max_sequences),
-    moved: chosen.length < ready.length ? chosen : [],
-  };
+  const samples = pending > 0 || !is_cut;
+  const ready_rows = samples ? chosen.filter((sequence) => complete.has(sequence)) : [];
+  let left = Math.max(max_prefill, max_sequences) - given.reduce((sum, { count }) => sum + count, 0);
+  const rows = ready_rows.filter((sequence) => !isPending(sequence) || left-- > 0).slice(0, max_sequences);
+  return { given, rows, moved: chosen.length < ready.length ? chosen : [] };
 }

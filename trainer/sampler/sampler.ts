@@ -29,7 +29,7 @@ import type { PageCopy, PrefillPart, Sequence } from "./sequence.ts";
 export interface SamplerOptions {
   /** Rows of a decode step. */
   max_sequences: number;
-  /** The most given tokens of a pass. */
+  /** The most tokens of a pass with given ones. */
   max_prefill: number;
   /** Rows of the page table. */
   slots: number;
@@ -125,7 +125,7 @@ export class Sampler {
     const allocator = this.allocator = outer.scope();
     const { shape } = model, { slots, slot_pages, block_steps } = options;
     const batch = roundUp(options.max_sequences, ROW_STEP);
-    const rows = this.#capacity = batch + options.max_prefill;
+    const rows = this.#capacity = Math.max(batch, options.max_prefill);
     const create = (dims: readonly number[], dtype: DType = "f32") =>
       allocator.create("sampler", dims, dtype);
     this.#cache = new KvCache(allocator, model, options);

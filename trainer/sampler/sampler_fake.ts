@@ -82,7 +82,7 @@ export class FakeSampler {
     const { max_prefill, max_sequences } = this.options;
     const pending = parts.filter(({ sequence }) => isPending(sequence));
     ok(pending.length <= max_sequences);
-    ok(parts.reduce((sum, { count }) => sum + count, 0) - pending.length <= max_prefill);
+    ok(parts.reduce((sum, { count }) => sum + count, 0) <= Math.max(max_prefill, max_sequences));
     this.#copyPages(parts.map(({ sequence }) => sequence));
     // A layer writes all rows before any of them attends.
     for (const { sequence, count } of parts) {

@@ -4,6 +4,7 @@
  */
 
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import { ServiceError } from "../core/errors.ts";
 import { writeFileAtomic } from "../core/files.ts";
 import type { EvaluationResult } from "../runs/algorithms/algorithm.ts";
@@ -56,12 +57,10 @@ const text = [
   row("temperature 1, PyTorch, 20 attempts each", PYTORCH.sampled),
   "",
   "Two correct measurements of 800 attempts differ by 2.3 points in all and by 4.5 in a family (one standard",
-  "deviation). Results by scenario: `untrained_tiny_agent.json`.",
+  "deviation). Results by scenario: `untrained_tiny_agent.json.gz`.",
   "",
 ].join("\n");
-await writeFileAtomic(
-  `${OUT}.json`,
-  `${JSON.stringify({ measured, pytorch: PYTORCH, greedy: greedy.scenarios, sampled: sampled.scenarios })}\n`,
-);
+const results = { measured, pytorch: PYTORCH, greedy: greedy.scenarios, sampled: sampled.scenarios };
+await writeFileAtomic(`${OUT}.json.gz`, gzipSync(`${JSON.stringify(results)}\n`, { level: 9 }));
 await writeFileAtomic(`${OUT}.md`, text);
 console.log(text);

@@ -142,12 +142,22 @@ export class Batcher {
       if (sequence.generation?.is_cancelled && !sequence.is_sampling) {
         this.#end(sequence, { tokens: [], logprobs: [], stop: "cancelled" });
       }
-      this.store.unblock(sequence);
+      this.#unblock(sequence);
     }
     const is_busy = this.#running !== null || await this.#start();
     await this.#finishBlock();
     this.#settle();
     return is_busy;
+  }
+
+  /** Where there is no page for the child of another sequence, its generation fails, and no other. */
+  #unblock(sequence: Sequence): void {
+    try {
+      this.store.unblock(sequence);
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      if (sequence.generation) this.#fail(sequence, errorRecord(error));
+    }
   }
 
   /** Starts the next step. @returns False when there is none. */
@@ -197,10 +207,7 @@ export class Batcher {
   fail(error: unknown): void {
     this.#setRunning(null);
     for (const sequence of this.store.sequences) {
-      if (!sequence.generation) continue;
-      sequence.generation = null;
-      this.store.trimPages(sequence);
-      this.listener.failed(sequence, errorRecord(error));
+      if (sequence.generation) this.#fail(sequence, errorRecord(error));
     }
     this.#settle();
   }
@@ -223,9 +230,7 @@ export class Batcher {
       if (mask) use(mask);
       return true;
     } catch (error) {
-      sequence.generation = null;
-      this.store.trimPages(sequence);
-      this.listener.failed(sequence, errorRecord(error));
+      this.#fail(sequence, errorRecord(error));
       return false;
     }
   }
@@ -343,15 +348,19 @@ export class Batcher {
   /** Logits that are not finite: discard everything that was sampled from them. */
   #overflow(sequence: Sequence): void {
     if (sequence.hidden !== null) this.store.rewind(sequence, sequence.processed - 1);
-    sequence.generation = null;
     sequence.is_sampling = false;
-    this.store.trimPages(sequence);
-    this.listener.failed(sequence, {
+    this.#fail(sequence, {
       code: "internal",
       message: `Cannot sample from sequence ${sequence.id}: the model's logits are not numbers. ` +
         `With model.compute = "f16", activations may be too large for it: set "f32"`,
       details: {},
     });
+  }
+
+  #fail(sequence: Sequence, error: ErrorRecord): void {
+    sequence.generation = null;
+    this.store.trimPages(sequence);
+    this.listener.failed(sequence, error);
   }
 
   #end(sequence: Sequence, block: SampledBlock): void {

@@ -262,6 +262,26 @@ Deno.test("a mask that fails ends its own generation only, and a mask of a schem
   equal(batcher.store.pages.used, 0);
 });
 
+Deno.test("a child without a page for its parent's last tokens fails alone", async () => {
+  const { batcher, heard, drain } = createBatcher({ pages: 3 });
+  const parent = open(batcher, some(0, 27));
+  generate(batcher, parent, { max_tokens: 12 });
+  while (parent.tokens.length < 32) await batcher.step();
+  // It would need a copy of the full page, in which the last token runs again, and one for what it samples.
+  const child = open(batcher, [], { parent });
+  generate(batcher, child, { max_tokens: 1 });
+  await drain();
+  match(heard(child).error!.message, /Cannot hold 1 more pages/);
+  deepEqual(heard(parent), { tokens: continuation(some(0, 27), 12), stop: "max_tokens", error: null });
+  await batcher.close(parent);
+  const forked = child.tokens;
+  generate(batcher, child, { max_tokens: 1 });
+  await drain();
+  deepEqual(heard(child).tokens, continuation(forked.slice(0, 32), 1));
+  await batcher.close(child);
+  equal(batcher.store.pages.used, 0);
+});
+
 Deno.test("a step that cannot start leaves nothing behind", async () => {
   const { batcher, fake, heard, drain } = createBatcher(), { start } = fake;
   const first = open(batcher, some(0, 5));

@@ -237,8 +237,8 @@ export class Batcher {
 
   /** Runs given tokens, and starts a block of these sequences, if any. */
   #startBlock(given: readonly PrefillPart[], rows: readonly Sequence[]): void {
-    // Tokens that were sampled last run in the block, or in the pass of given tokens; behind them, because neighbours of one
-    // sequence share loads.
+    // The block runs pending tokens itself where nothing else must run before. Else they come behind the given tokens of the
+    // pass, because neighbouring rows of one sequence share loads.
     const goes_on = given.length === 0 && rows.every(isPending);
     const pending = goes_on ? [] : rows.filter(isPending).map((sequence) => ({ sequence, count: 1 }));
     const parts = [...given, ...pending], all = new Set([...parts.map(({ sequence }) => sequence), ...rows]);

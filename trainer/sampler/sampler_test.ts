@@ -9,7 +9,7 @@ import { openGguf } from "../formats/gguf.ts";
 import { adapterLayout, DeviceAdapter, initialParameters } from "../model/device_adapter.ts";
 import { loadModel } from "../model/load_model.ts";
 import { Batcher } from "./batcher.ts";
-import { Sampler } from "./sampler.ts";
+import { Sampler, type SamplerOptions } from "./sampler.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** The first token comes in a step with the prompt, the others in three blocks. */
@@ -154,6 +154,17 @@ gpuTest("steps and blocks repeat those before, and sample what those sample that
   }
 });
 
+/** The tiny agent with a sampler for up to 128 tokens of each sequence. */
+async function smallSampler(
+  gpu: Gpu,
+  sizes: Pick<SamplerOptions, "max_sequences" | "max_prefill" | "slots" | "pages">,
+) {
+  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
+  const { model, allocator } = await loadModel(gpu, file, { compute: "f32", max_context: 128 });
+  const rest = { slot_pages: 4, kv: "f32", block_steps: STEPS } as const;
+  return { model, allocator, sampler: new Sampler(allocator, model, { ...sizes, ...rest }) };
+}
+
 /** Given tokens that come while another sequence samples: in few rows that nobody reads, and in many. */
 const LATER_TOKENS = [3, 7, 40];
 
@@ -164,18 +175,8 @@ gpuTest("given tokens in a pass with sampled ones change no bit of either", asyn
 });
 
 async function mixPasses(gpu: Gpu): Promise<void> {
-  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-  const { model, allocator } = await loadModel(gpu, file, { compute: "f32", max_context: 128 });
-  const sampler = new Sampler(allocator, model, {
-    ...{
-      max_sequences: 4,
-      max_prefill: 64,
-      slots: 8,
-      slot_pages: 4,
-      pages: 24,
-      kv: "f32",
-      block_steps: STEPS,
-    },
+  const { model, allocator, sampler } = await smallSampler(gpu, {
+    ...{ max_sequences: 4, max_prefill: 64, slots: 8, pages: 24 },
   });
   const logprobs = new Map<Sequence, number[]>();
   const batcher = new Batcher(sampler, { max_context: 128 }, {
@@ -218,18 +219,8 @@ async function mixPasses(gpu: Gpu): Promise<void> {
 }
 
 gpuTest("a copy of a page is made once, although later blocks repeat the one after it", async (gpu) => {
-  using file = await openGguf(await fixturePath("models/tiny-agent-f16.gguf"));
-  const { model, allocator } = await loadModel(gpu, file, { compute: "f32", max_context: 128 });
-  const sampler = new Sampler(allocator, model, {
-    ...{
-      max_sequences: 1,
-      max_prefill: 128,
-      slots: 4,
-      slot_pages: 4,
-      pages: 8,
-      kv: "f32",
-      block_steps: STEPS,
-    },
+  const { model, allocator, sampler } = await smallSampler(gpu, {
+    ...{ max_sequences: 1, max_prefill: 128, slots: 4, pages: 8 },
   });
   const batcher = new Batcher(sampler, { max_context: 128 }, { sampled: () => {}, failed: () => {} });
   // A token more than a page. Without tokens of its own a child takes the parent's last page in part, before its first block.

@@ -113,7 +113,7 @@ export async function runStatic(options: StaticOptions): Promise<number> {
 /** Prints a comparison. @returns The exit status. */
 function report({ problems, gains }: Comparison, { print }: StaticOptions): number {
   if (gains.length > 0) {
-    print(`${gains.length} forms and steps are below their ceilings: --update lowers these`);
+    print(`forms and steps below their ceilings: ${gains.length}; --update lowers these`);
   }
   for (const problem of problems) print(`FAILED ${problem}`);
   if (problems.length === 0) return 0;

@@ -144,18 +144,34 @@ async function firstLoadBytes(
 }
 
 /**
- * Builds the interface into a folder, which it empties first.
+ * Builds the interface into a folder, which it empties first. Of several processes one builds at a time.
  *
  * @returns The bytes of the first load, compressed.
  * @throws {Error} When the sources cannot be bundled, or the first load is too large.
  */
 export async function buildInterface(folder: string = INTERFACE_FOLDER): Promise<number> {
-  const [scripts, styles, packages, page] = await Promise.all([
-    bundled(ENTRY),
-    bundled("ui/styles/main.css"),
-    packagesOf(ENTRY),
-    Deno.readTextFile(join(ROOT, "ui", "index.html")),
-  ]);
+  using _lock = await lockBuilds();
+  return await build(folder);
+}
+
+/** Builds it when it is missing or older than its sources. @returns Null: it was not. @throws Like {@link buildInterface}. */
+export async function buildWhenChanged(folder: string = INTERFACE_FOLDER): Promise<number | null> {
+  using _lock = await lockBuilds();
+  return await isBuilt(folder) ? null : await build(folder);
+}
+
+/** Waits for other processes that build. */
+async function lockBuilds(): Promise<Deno.FsFile> {
+  await Deno.mkdir(join(ROOT, ".cache"), { recursive: true });
+  const file = await Deno.open(join(ROOT, ".cache", "build_ui.lock"), { create: true, write: true });
+  await file.lock(true);
+  return file;
+}
+
+async function build(folder: string): Promise<number> {
+  // One after the other: Deno installs its bundler at its first use, and of two at once one fails.
+  const scripts = await bundled(ENTRY), styles = await bundled("ui/styles/main.css");
+  const packages = await packagesOf(ENTRY), page = await Deno.readTextFile(join(ROOT, "ui", "index.html"));
   const { files, names } = namedByContent(new Map([...scripts, ...styles]));
   const script = names.get("main.js")!, style = names.get("main.css")!;
   const html = page.replace("./styles/main.css", `./assets/${style}`)
@@ -198,7 +214,9 @@ export async function isBuilt(folder: string = INTERFACE_FOLDER): Promise<boolea
   return await isPresent(page) && await newestChange([page]) >= await newestChange(SOURCES);
 }
 
-if (import.meta.main && !(Deno.args.includes("--when-changed") && await isBuilt())) {
-  const bytes = await buildInterface();
-  console.log(`wrote ${INTERFACE_FOLDER}: the first load has ${(bytes / 1024).toFixed(1)} KiB compressed`);
+if (import.meta.main) {
+  const bytes = await (Deno.args.includes("--when-changed") ? buildWhenChanged() : buildInterface());
+  if (bytes !== null) {
+    console.log(`wrote ${INTERFACE_FOLDER}: the first load has ${(bytes / 1024).toFixed(1)} KiB compressed`);
+  }
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Dataset, Run } from "../../api/types.ts";
-import { buildInterface, isBuilt } from "../../scripts/build_ui.ts";
+import { buildWhenChanged } from "../../scripts/build_ui.ts";
 import { fixturePath } from "../fixture.ts";
 import { ServerProcess } from "../server_process.ts";
 import { shownEvents } from "../shown_events.ts";
@@ -31,11 +31,6 @@ async function firstLines(path: string, count: number): Promise<string> {
 
 /** A body of `POST /v1/runs`. */
 type Recipe = Record<string, unknown> & { params?: Record<string, unknown> };
-
-/** Builds the interface when its sources have changed. */
-async function buildWhenChanged(): Promise<void> {
-  if (!await isBuilt()) await buildInterface();
-}
 
 /** A server with a token, its data in a folder of its own, and an environment for the tasks of the tiny model. */
 export class World implements AsyncDisposable {

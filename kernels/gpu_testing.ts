@@ -46,6 +46,11 @@ export function gpuTest(
   Deno.test({ ...options, fn: () => body(testGpu as Gpu) });
 }
 
+/** Why a test whose products have operands in f16 cannot run on a device; null: it can. */
+export function lacksF16({ facts }: Pick<Gpu, "facts">): string | null {
+  return facts.features.includes("shader-f16") ? null : "the device lacks shader-f16";
+}
+
 /** Values and shape of a tensor, and its type if it is not f32. */
 export type Given = readonly [
   values: ArrayLike<number>,

@@ -13,7 +13,7 @@ const MAX_STORAGE_BUFFERS = NEEDED_LIMITS.maxStorageBuffersPerShaderStage!;
 const MAX_STORAGE_TEXTURES = SOFTWARE_LIMITS.maxStorageTexturesPerShaderStage!;
 
 const ROOT = new URL(".", import.meta.url);
-const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16, half4: 8 };
+const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16, "vec4<f16>": 8 };
 
 /** The kernels that such a device runs, for all widths of models. */
 function kernelsOf(software: boolean, subgroup_size: number, features: string[] = []): Kernel[] {
@@ -43,10 +43,12 @@ function valueOf(text: string, expression: string): number {
   }, 1);
 }
 
-/** Of a type, which may be an array of arrays. */
+/** Of a type, which may be an array of arrays, or have a name that the text declares. */
 function bytesOf(text: string, type: string): number {
   const array = /^array<(.+), (.+)>$/.exec(type);
-  return array ? bytesOf(text, array[1]!) * valueOf(text, array[2]!) : BYTES[type]!;
+  if (array) return bytesOf(text, array[1]!) * valueOf(text, array[2]!);
+  const alias = /^\w+$/.test(type) && new RegExp(`^alias ${type} = (.+);`, "m").exec(text);
+  return alias ? bytesOf(text, alias[1]!) : BYTES[type]!;
 }
 
 function workgroupBytes(text: string): number {
@@ -66,7 +68,8 @@ function expectWithinLimits(name: string, text: string): void {
   assert.ok(size.reduce((a, b) => a * b) <= MAX_WORKGROUP_SIZE, `${name} has a workgroup of ${size}`);
   const buffers = text.split("var<storage").length - 1;
   assert.ok(buffers <= MAX_STORAGE_BUFFERS, `${name} binds ${buffers} storage buffers`);
-  assert.doesNotMatch(text, /^\s*enable\b/m, `${name} needs no extension of the language`);
+  assert.doesNotMatch(text, /^\s*enable (?!f16;)/m, `${name} needs no extension of the language but f16`);
+  assert.equal(/^enable f16;/m.test(text), /<f16>/.test(text), `${name} enables f16 where it uses it`);
 }
 
 const kernels = [

@@ -54,11 +54,11 @@ export interface SegmentProduct {
   compute: Compute;
 }
 
-/** The parts that all kernels link before their own text. */
+/** The parts with which the texts of all kernels begin. */
 function sumsParts(compute: Compute, rank_items: number): WgslPart[] {
   return [
-    constantsPart({ MAX_RANK4: rank_items }),
     operandPart(compute),
+    constantsPart({ MAX_RANK4: rank_items }),
     { file: "segment_sums.wgsl", text: unroll(segmentSumsWgsl, { BATCH: CHUNKS_BATCH }) },
   ];
 }
@@ -69,9 +69,9 @@ const rowsKernel = kernelFamily((compute: Compute, rank_items: number, threads: 
   defineKernel({
     name: "fused_rows",
     wgsl: [
+      ...sumsParts(compute, rank_items),
       constantsPart({ threads }),
       itemPart(4),
-      ...sumsParts(compute, rank_items),
       groupSumPart(),
       { file: "fused_rows.wgsl", text: rowsWgsl },
     ],
@@ -96,9 +96,9 @@ const gateKernel = kernelFamily(
     defineKernel({
       name: "fused_gate",
       wgsl: [
+        ...sumsParts(compute, rank_items),
         itemPart(4),
         activationPart(activation),
-        ...sumsParts(compute, rank_items),
         { file: "fused_gate.wgsl", text: unroll(gateWgsl, { ROWS }) },
       ],
       params: {
@@ -116,10 +116,10 @@ const headsKernel = kernelFamily(
     defineKernel({
       name: "fused_heads",
       wgsl: [
+        ...sumsParts(compute, rank_items),
         constantsPart({ threads: normThreads(D4), adjacent: pairing === "adjacent" }),
         itemPart(4),
         ...pageParts(dtype),
-        ...sumsParts(compute, rank_items),
         groupSumPart(),
         { file: "fused_heads.wgsl", text: unroll(headsWgsl, { D4 }) },
       ],

@@ -6,7 +6,6 @@ import type { MatmulKind } from "./matmul_text.ts";
 
 /** As subgroup_matrices.wgsl: a lane has 256 / SIZE neighbouring sums of a matrix, and reads operands where they lie. */
 const TEXT = `
-alias half4 = vec4<f32>;
 alias Left = u32;
 struct Right { column: u32, chunk: u32 }
 struct Sums { v: array<f32, {256/SIZE}> }
@@ -22,7 +21,7 @@ fn multiply(left: Left, right: Right, sums: Sums) -> Sums {
     let row = element / 16u;
     let column = element % 16u;
     for (var k = 0u; k < 16u; k++) {
-      out.v[i] += tile_x[left + row * {X_STRIDE}u + k / 4u][k % 4u] * RIGHT;
+      out.v[i] += f32(tile_x[left + row * {X_STRIDE}u + k / 4u][k % 4u]) * f32(RIGHT);
     }
   }
   return out;

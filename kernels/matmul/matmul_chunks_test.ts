@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assumedGpu } from "../assumed_gpu.ts";
 import { countingGpu } from "../counting_gpu.ts";
 import type { Gpu } from "../device.ts";
-import { centralDifferences, expectClose, gpuTest, randomNormal } from "../gpu_testing.ts";
+import { centralDifferences, expectClose, gpuTest, lacksF16, randomNormal } from "../gpu_testing.ts";
 import type { Grid, Kernel, Operands, Params } from "../kernel.ts";
 import { Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv } from "../shape.ts";
@@ -78,6 +78,7 @@ gpuTest(
       }
     }
   },
+  lacksF16,
 );
 
 gpuTest("a split product adds to what y holds as one that walks its chunks", async (gpu) => {

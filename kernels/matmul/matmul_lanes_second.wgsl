@@ -9,6 +9,6 @@
 
 fn place_0_1(row: u32) -> u32 { return x_place(row); }
 fn place_1_1(row: u32) -> u32 { return u_place(row) + params.rank / 4u; }
-fn w_0_1(i: u32) -> vec4<f32> { return weight_1(i); }
+fn w_0_1(i: u32) -> vec4<f32> { return weight_operand(load_weight_1(i)); }
 fn w_1_1(i: u32) -> vec4<f32> { return operand(lora_1[i]); }
 fn a_row_1(r: u32) -> u32 { return a_row_0(params.rank + r); }

@@ -6,7 +6,7 @@ import { SUBGROUP_MATRIX } from "../device.ts";
 import type { WgslPart } from "../kernel.ts";
 import { ceilDiv } from "../shape.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
-import { type MatmulKind, sharedParts } from "./matmul_text.ts";
+import { type MatmulKind, stagedWeightParts } from "./matmul_text.ts";
 import matricesWgsl from "./matmul_matrices.wgsl" with { type: "text" };
 import matricesNnWgsl from "./matmul_matrices_nn.wgsl" with { type: "text" };
 import matricesNtWgsl from "./matmul_matrices_nt.wgsl" with { type: "text" };
@@ -88,7 +88,7 @@ export function matricesParts(
 ): WgslPart[] {
   const sizes = sizesOf(kind, layout), { orientation } = kind;
   return [
-    ...sharedParts(kind),
+    ...stagedWeightParts(kind),
     matrices(kind, sizes),
     {
       file: `matmul_matrices_${orientation}.wgsl`,

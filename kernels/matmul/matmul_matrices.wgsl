@@ -6,11 +6,11 @@
 //
 // Every output sums 16 steps at a time along the depth, in f32, whatever the tile: the order inside of 16 is the device's.
 // Operands are those of matmul_operands.wgsl, which is linked with operand_f16.wgsl, as are stage_w of the orientation and
-// the matrices: half4, Left, Right, Sums and what is done with them.
+// the matrices: Left, Right, Sums and what is done with them.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) workgroups; a template for unroll.ts.
 
-var<workgroup> tile_x: array<half4, {BLOCK_ROWS*X_STRIDE}>;
-var<workgroup> tile_w: array<half4, {W_LENGTH}>;
+var<workgroup> tile_x: array<operand4, {BLOCK_ROWS*X_STRIDE}>;
+var<workgroup> tile_w: array<operand4, {W_LENGTH}>;
 // One matrix of sums for each subgroup, on its way from and to y.
 var<workgroup> passing: array<vec4<f32>, {SUBGROUPS*64}>;
 
@@ -24,11 +24,11 @@ fn stage_x(thread: u32, first_row: u32, d: u32, steps: u32, is_lora: bool) {
     let id = thread + {p*THREADS}u;
     let step = id % {STEPS4}u;
     let row = min(first_row + id / {STEPS4}u, params.rows - 1u);
-    var v = vec4<f32>();
+    var v = operand4();
     if d + step < steps {
       if is_lora { v = load_u(row, d + step); } else { v = load_x(row, d + step); }
     }
-    if id < {BLOCK_ROWS*STEPS4}u { tile_x[id / {STEPS4}u * {X_STRIDE}u + step] = half4(v); }
+    if id < {BLOCK_ROWS*STEPS4}u { tile_x[id / {STEPS4}u * {X_STRIDE}u + step] = v; }
   }
   #end
 }

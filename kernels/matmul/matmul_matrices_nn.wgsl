@@ -7,12 +7,12 @@ fn stage_w(thread: u32, first_column: u32, d: u32, steps: u32, is_lora: bool) {
     let id = thread + {p*THREADS}u;
     let step = id / {BLOCK_COLUMNS/4}u;
     let column4 = min(first_column / 4u + id % {BLOCK_COLUMNS/4}u, params.columns / 4u - 1u);
-    var v = vec4<f32>();
+    var v = operand4();
     if 4u * d + step < 4u * steps {
       let at = (4u * d + step) * (params.columns / 4u) + column4;
-      if is_lora { v = operand(load_lora(at)); } else { v = weight_operand(load_weight(at)); }
+      if is_lora { v = rounded(load_lora(at)); } else { v = weight_at(at); }
     }
-    if step < {4*STEPS4}u { tile_w[step * {W_STRIDE}u + id % {BLOCK_COLUMNS/4}u] = half4(v); }
+    if step < {4*STEPS4}u { tile_w[step * {W_STRIDE}u + id % {BLOCK_COLUMNS/4}u] = v; }
   }
   #end
 }

@@ -7,12 +7,12 @@ fn stage_w(thread: u32, first_column: u32, d: u32, steps: u32, is_lora: bool) {
     let id = thread + {p*THREADS}u;
     let step = id % {STEPS4}u;
     let column = min(first_column + id / {STEPS4}u, params.columns - 1u);
-    var v = vec4<f32>();
+    var v = operand4();
     if d + step < steps {
       let at = column * steps + d + step;
-      if is_lora { v = operand(load_lora(at)); } else { v = weight_operand(load_weight(at)); }
+      if is_lora { v = rounded(load_lora(at)); } else { v = weight_at(at); }
     }
-    if id < {BLOCK_COLUMNS*STEPS4}u { tile_w[id / {STEPS4}u * {W_STRIDE}u + step] = half4(v); }
+    if id < {BLOCK_COLUMNS*STEPS4}u { tile_w[id / {STEPS4}u * {W_STRIDE}u + step] = v; }
   }
   #end
 }

@@ -6,6 +6,7 @@ import {
   expectClose,
   filled,
   gpuTest,
+  lacksF16,
   limitedAllocator,
   randomNormal,
   randomWeight,
@@ -174,6 +175,7 @@ for (const shape of CASES) {
         for (const y of all) expectClose(y, all[0]!, EXACT, `${orientation}, the bits of every tile`);
       }
     },
+    lacksF16,
   );
 }
 
@@ -192,4 +194,5 @@ gpuTest(
       expectClose(whole.y, whole.expected, TOLERANCE, `${orientation} and its reference`);
     }
   },
+  lacksF16,
 );

@@ -5,11 +5,11 @@
 //
 //   params     rows N, depth; of segment s: columns C_s, tiles of columns, tiles of a chunk's depth; its first workgroup
 //              along y; the first vector of its sums
-//   weights    [C_s, depth]    in, read by `weight_s`
+//   weights    [C_s, depth]    in, read by `weight_at_s`
 //   x          [N, depth] f32  in
 //   sums       [K_s, N, C_s] f32 for each segment   out, overwritten
 //
-// `weight_s`, `first`, the binding after all weights, `operand`, matmul_stage.wgsl and matmul_tiles_nt.wgsl are linked.
+// `weight_at_s`, `first`, the binding after all weights, `rounded`, matmul_stage.wgsl and matmul_tiles_nt.wgsl are linked.
 // Dispatch: ceil(N / BLOCK_ROWS) × Σ_s tiles · chunks workgroups; a template for unroll.ts.
 
 struct Params {
@@ -38,12 +38,12 @@ fn segment_of(group: u32) -> Segment {
 
 fn load_w(index: u32, at: vec4<u32>) -> Block {
   #for s SEGMENTS
-  if index == {s}u { return Block(weight_{s}(at.x), weight_{s}(at.y), weight_{s}(at.z), weight_{s}(at.w)); }
+  if index == {s}u { return Block(weight_at_{s}(at.x), weight_at_{s}(at.y), weight_at_{s}(at.z), weight_at_{s}(at.w)); }
   #end
   return Block();
 }
 
-fn x_at(i: u32) -> vec4<f32> { return operand(x[i]); }
+fn x_at(i: u32) -> operand4 { return rounded(x[i]); }
 
 // The first vectors of what a thread stages in a pass, as in matmul_tiles.wgsl.
 fn places(id: u32, first_row: u32, first_column: u32, columns: u32) -> vec4<u32> {

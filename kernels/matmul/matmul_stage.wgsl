@@ -6,7 +6,7 @@ var<workgroup> tile_x: array<array<vec4<f32>, {BLOCK_ROWS/4}>, 16>;
 var<workgroup> tile_w: array<array<vec4<f32>, {BLOCK_COLUMNS/4}>, 16>;
 
 // Four vectors of an operand: 4 rows of x or columns of W by 4 steps.
-struct Block { r0: vec4<f32>, r1: vec4<f32>, r2: vec4<f32>, r3: vec4<f32> }
+struct Block { r0: operand4, r1: operand4, r2: operand4, r3: operand4 }
 
 // Blocks are dealt out so that neighbouring threads both read whole stretches of memory and write to different banks: by
 // rows of 4 (x), then by steps of 4 (y), eight rows at a time.
@@ -19,6 +19,6 @@ fn x_block(id: u32) -> vec2<u32> { return block_of(id - {BLOCK_COLUMNS}u, {ROWS_
 fn store_x(id: u32, b: Block) {
   let block = x_block(id);
   #for c 4
-  tile_x[4u * block.y + {c}u][block.x] = vec4<f32>(b.r0[{c}], b.r1[{c}], b.r2[{c}], b.r3[{c}]);
+  tile_x[4u * block.y + {c}u][block.x] = vec4<f32>(operand4(b.r0[{c}], b.r1[{c}], b.r2[{c}], b.r3[{c}]));
   #end
 }

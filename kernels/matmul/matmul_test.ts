@@ -9,6 +9,7 @@ import {
   expectClose,
   filled,
   gpuTest,
+  lacksF16,
   limitedAllocator,
   randomNormal,
   randomWeight,
@@ -134,7 +135,7 @@ gpuTest(
         const alone = { ...setting, layout: chooseLayout(gpu, { ...shape, rows: 1 }, { reads_pairs }) };
         const { y } = await runCase(gpu, { ...shape, rows: 1 }, alone, first);
         expectClose(y, all.y.subarray(0, shape.columns), EXACT, `${orientation} ${type}, one row`);
-        if (!reads_pairs || !gpu.facts.software) continue;
+        if (!reads_pairs || !gpu.facts.software || lacksF16(gpu) !== null) continue;
         const halves = await runCase(gpu, { ...shape, rows: 1 }, { ...alone, compute: "f16" }, first);
         const rows = await runCase(gpu, shape, {
           ...setting,
@@ -159,7 +160,7 @@ gpuTest("matmul with f16 operands rounds both, and sums in f32", async (gpu) => 
     const exact = await runCase(gpu, shape, setting, rounded);
     expectClose(y, exact.y, EXACT, JSON.stringify(layout));
   }
-});
+}, lacksF16);
 
 gpuTest(
   "a weight in three parts gives the bits of one in a single part, with the low-rank term and the residual",

@@ -112,11 +112,12 @@ export function matmulParts(
   layout: LanesLayout | TilesLayout,
   terms: ProductTerms,
 ): WgslPart[] {
-  if (layout.form === "tiles") return [...sharedParts(kind), ...tilesParts(kind, layout)];
+  if (layout.form === "tiles") return [...stagedWeightParts(kind), ...tilesParts(kind, layout)];
   const reads_pairs = layout.owns === "columns", { reads_halves, twin, norm_eps } = terms;
   const options = { reads_pairs, reads_halves }, has_second = twin !== null;
   return [
     ...sharedParts(kind, { ...options, has_second, has_norm: norm_eps !== null }),
+    weightOperandPart(kind),
     ...has_second ? secondParts(kind, options) : [],
     ...lanesParts(kind, layout, terms),
   ];
@@ -127,7 +128,7 @@ export function matmulParts(
  *
  * @param options What the form needs of the weight's reader, whether there is a second weight, and whether x is normalised.
  */
-export function sharedParts(
+function sharedParts(
   kind: MatmulKind,
   { has_second = false, has_norm = false, ...options }:
     & ReaderOptions
@@ -135,16 +136,36 @@ export function sharedParts(
 ): WgslPart[] {
   const planes = WEIGHT_TYPES[kind.weight].planes.length;
   return [
+    operandPart(kind.compute),
     ...weightReader(WEIGHT_TYPES[kind.weight], options),
     constantsPart({ first: 1 + planes * (has_second ? 2 : 1) + (has_norm ? 1 : 0) }),
-    operandPart(kind.compute),
-    weightOperandPart(kind),
     { file: "matmul_operands.wgsl", text: operandsWgsl },
     ...has_second ? [] : [{ file: "matmul_store.wgsl", text: storeWgsl }],
   ];
 }
 
-/** Defines `operand`, which rounds what is multiplied. */
+/** The parts before those of a form that stages the weight: {@link sharedParts} and `weight_at(i)`, as it is staged. */
+export function stagedWeightParts(kind: MatmulKind): WgslPart[] {
+  const loads_halves = loadsHalves(kind);
+  return [...sharedParts(kind, { loads_halves }), weightAtPart("", loads_halves)];
+}
+
+/** Whether the weight lies in f16 and is staged so. */
+function loadsHalves({ weight, compute }: Pick<MatmulKind, "weight" | "compute">): boolean {
+  const { vectors_wgsl }: WeightType = WEIGHT_TYPES[weight];
+  return compute === "f16" && vectors_wgsl !== undefined;
+}
+
+/** Defines `weight_at(i)`; with an index in the name, that of one weight of several. */
+function weightAtPart(index: string, loads_halves: boolean): WgslPart {
+  const value = loads_halves ? `load_halves${index}(i)` : `rounded(load_weight${index}(i))`;
+  return {
+    file: "weight_at.wgsl",
+    text: `fn weight_at${index}(i: u32) -> operand4 { return ${value}; }\n`,
+  };
+}
+
+/** Defines `operand` and `rounded`, which round what is multiplied. It comes before all other parts. */
 export function operandPart(compute: MatmulKind["compute"]): WgslPart {
   return compute === "f16"
     ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
@@ -162,7 +183,7 @@ function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
 function secondParts(kind: MatmulKind, options: ReaderOptions): WgslPart[] {
   const type = WEIGHT_TYPES[kind.weight], place = { index: 1, binding: 1 + type.planes.length };
   return [
-    ...weightReader(type, options).map((reader) => indexedWeightPart(kind, reader, place)),
+    ...weightReader(type, options).map((reader) => indexedWeightPart(reader, place)),
     { file: "matmul_lanes_second.wgsl", text: secondWgsl },
   ];
 }
@@ -275,10 +296,12 @@ export function segmentsParts(
   const sizes = { ...tilesSizes(layout), SEGMENTS: types.length };
   let first = 1;
   const weights = types.flatMap((type, index) => {
-    const kind = { weight: type, orientation: "nt", compute } as const, { wgsl, planes } = WEIGHT_TYPES[type];
-    const part = indexedWeightPart(kind, wgsl, { index, binding: first });
-    first += planes.length;
-    return part;
+    const loads_halves = loadsHalves({ weight: type, compute }), own = { index, binding: first };
+    first += WEIGHT_TYPES[type].planes.length;
+    return [
+      ...weightReader(WEIGHT_TYPES[type], { loads_halves }).map((reader) => indexedWeightPart(reader, own)),
+      weightAtPart(`_${index}`, loads_halves),
+    ];
   });
   return [
     operandPart(compute),
@@ -290,10 +313,9 @@ export function segmentsParts(
 
 /**
  * The reader of one weight of several: what its type's text declares gets the weight's index, and the bindings from this one
- * on. It also defines `weight_<index>(i)`, the four numbers as they are multiplied.
+ * on.
  */
 function indexedWeightPart(
-  kind: MatmulKind,
   { file, text }: WgslPart,
   { index, binding }: { index: number; binding: number },
 ): WgslPart {
@@ -301,8 +323,5 @@ function indexedWeightPart(
   const names = new RegExp(`\\b(?:${declared.map(([, name]) => name).join("|")})\\b`, "g");
   const own = text.replace(names, (name) => `${name}_${index}`)
     .replace(/@binding\((\d+)\)/g, (_, own: string) => `@binding(${Number(own) + binding - 1})`);
-  const load = weightOperandPart(kind).text.replace("weight_operand", `weight_operand_${index}`);
-  const read =
-    `fn weight_${index}(i: u32) -> vec4<f32> { return weight_operand_${index}(load_weight_${index}(i)); }`;
-  return { file, text: `${own}\n${load}\n${read}\n` };
+  return { file, text: own };
 }

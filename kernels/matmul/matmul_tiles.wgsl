@@ -9,14 +9,13 @@
 // is summed in order from zero, and the chunks are added in order, whatever the tile: its choice changes no bit. A
 // workgroup walks `walked` chunks and adds each to y. Where it walks one of several, the workgroups of chunk z store its
 // sums at z · N · y_stride of y, which is then the input of matmul_chunks.wgsl.
-// Operands are those of matmul_operands.wgsl, which is linked, as are matmul_stage.wgsl, and w_places, w_stride and store_w
-// of the orientation.
+// Operands are those of matmul_operands.wgsl, which is linked, as are `weight_at`, matmul_stage.wgsl, and w_places, w_stride
+// and store_w of the orientation.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) × chunks / walked workgroups; a template for unroll.ts.
 
-fn x_at(i: u32) -> vec4<f32> { return operand(x[i]); }
-fn u_at(i: u32) -> vec4<f32> { return operand(params.lora_scale * u[i]); }
-fn weight_at(i: u32) -> vec4<f32> { return weight_operand(load_weight(i)); }
-fn lora_at(i: u32) -> vec4<f32> { return operand(load_lora(i)); }
+fn x_at(i: u32) -> operand4 { return rounded(x[i]); }
+fn u_at(i: u32) -> operand4 { return rounded(params.lora_scale * u[i]); }
+fn lora_at(i: u32) -> operand4 { return rounded(load_lora(i)); }
 
 // The first vectors of a block of x or u. A row after the end is the last one: its product is not stored.
 fn x_places(id: u32, first_row: u32, is_lora: bool) -> vec4<u32> {

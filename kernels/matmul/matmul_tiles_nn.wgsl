@@ -16,6 +16,6 @@ fn w_stride() -> u32 { return params.columns; }
 fn store_w(id: u32, b: Block) {
   let block = w_block(id);
   #for c 4
-  tile_w[4u * block.y + {c}u][block.x] = b.r{c};
+  tile_w[4u * block.y + {c}u][block.x] = vec4<f32>(b.r{c});
   #end
 }

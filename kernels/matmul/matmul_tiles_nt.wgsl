@@ -16,6 +16,6 @@ fn w_stride() -> u32 { return 1u; }
 fn store_w(id: u32, b: Block) {
   let block = w_block(id);
   #for c 4
-  tile_w[4u * block.y + {c}u][block.x] = vec4<f32>(b.r0[{c}], b.r1[{c}], b.r2[{c}], b.r3[{c}]);
+  tile_w[4u * block.y + {c}u][block.x] = vec4<f32>(operand4(b.r0[{c}], b.r1[{c}], b.r2[{c}], b.r3[{c}]));
   #end
 }

@@ -1,7 +1,6 @@
 // The matrices of matmul_matrices.wgsl as those of a subgroup, which Dawn has (chromium_experimental_subgroup_matrix):
 // operands in f16, sums in f32. A template for unroll.ts; the layout of W is linked as w_layout.
 
-alias half4 = vec4<f16>;
 alias Left = subgroup_matrix_left<f16, 16, 16>;
 alias Right = subgroup_matrix_right<f16, 16, 16>;
 alias Sums = subgroup_matrix_result<f32, 16, 16>;

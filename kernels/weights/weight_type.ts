@@ -36,24 +36,28 @@ export interface WeightType {
    * has none of these kernels. The readers of quantised types are long, and would be compiled into such a kernel 36 times or more.
    */
   readonly pairs_wgsl?: WgslPart;
+  /** In place of `wgsl`, for devices with `shader-f16`: declares `load_halves(i)` too, the same elements in f16. Absent: they are none. */
+  readonly vectors_wgsl?: WgslPart;
   /** In place of `wgsl`, where `values` is a texture of halves (`TextureUse`). Absent: no texture has its numbers. */
   readonly halves_wgsl?: WgslPart;
 }
 
-/** What a kernel needs of the reader of a type; not both. */
+/** What a kernel needs of the reader of a type; one at most. */
 export interface ReaderOptions {
   /** `load_pair` too. */
   reads_pairs?: boolean;
+  /** `load_halves` too. */
+  loads_halves?: boolean;
   /** That `values` is a texture of halves. */
   reads_halves?: boolean;
 }
 
 /** The parts of a kernel that read a type. @throws {Error} When the type has no such reader. */
 export function weightReader(
-  { wgsl, pairs_wgsl, halves_wgsl }: WeightType,
-  { reads_pairs = false, reads_halves = false }: ReaderOptions,
+  { wgsl, pairs_wgsl, vectors_wgsl, halves_wgsl }: WeightType,
+  { reads_pairs = false, loads_halves = false, reads_halves = false }: ReaderOptions,
 ): WgslPart[] {
-  const reader = reads_pairs ? pairs_wgsl : reads_halves ? halves_wgsl : wgsl;
+  const reader = reads_pairs ? pairs_wgsl : loads_halves ? vectors_wgsl : reads_halves ? halves_wgsl : wgsl;
   assert(reader !== undefined, "a reader of pairs or halves");
   return [reader];
 }

@@ -1,6 +1,6 @@
 import { equal, notDeepEqual, ok } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
-import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { gpuTest, lacksF16 } from "../../kernels/gpu_testing.ts";
 import { Trainer } from "../../trainer/learning/trainer.ts";
 import type { DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import {
@@ -91,6 +91,7 @@ for (const kind of KINDS) {
           expectNear(base, { ...without, name: "the loss without adapter" });
         });
       },
+      compute === "f16" ? lacksF16 : undefined,
     );
   }
 }
@@ -118,6 +119,7 @@ gpuTest(
       ok(halves.worst.element <= ELEMENT_TOLERANCE.f16, `an element is off by ${halves.worst.element}`);
     });
   },
+  lacksF16,
 );
 
 gpuTest("neither micro-batches nor a shared prefix change loss and gradients", async (gpu) => {

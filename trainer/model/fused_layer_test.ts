@@ -1,7 +1,14 @@
 import { deepEqual, ok } from "node:assert/strict";
 import type { LoraTarget } from "../../core/lora_targets.ts";
 import type { Gpu } from "../../kernels/device.ts";
-import { expectClose, gpuTest, randomNormal, randomWeight, uploadWeight } from "../../kernels/gpu_testing.ts";
+import {
+  expectClose,
+  gpuTest,
+  lacksF16,
+  randomNormal,
+  randomWeight,
+  uploadWeight,
+} from "../../kernels/gpu_testing.ts";
 import type { Grid, Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
@@ -308,6 +315,7 @@ for (const given of CASES) {
           allocator.destroy();
         }
       },
+      given.compute === "f16" ? lacksF16 : undefined,
     );
   }
 }

@@ -71,8 +71,7 @@ for (const kind of KINDS) {
           );
           ok(worst.tensor <= tolerance.gradient, `a gradient is off by a relative ${worst.tensor}`);
           ok(worst.element <= ELEMENT_TOLERANCE[compute], `an element is off by ${worst.element} of its rms`);
-          // Half precision takes three times as long on software adapters: one step of five is enough.
-          const known = expected["adamw_lr1e-3_losses"].slice(0, compute === "f32" ? 6 : 2),
+          const known = expected["adamw_lr1e-3_losses"].slice(0, 6),
             losses = [first.loss];
           while (losses.length < known.length - 1) {
             losses.push((await trainer.step(adapter, batch, request)).loss);

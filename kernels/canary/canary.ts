@@ -50,15 +50,24 @@ async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<stri
   try {
     const products = ORIENTATIONS.flatMap((orientation) => {
       const shape: [number, number] = orientation === "nt" ? [COLUMNS, DEPTH] : [DEPTH, COLUMNS];
-      const weight = createWeight(allocator, "canary", { type: "f32", shape });
-      writeWeight(allocator, weight, new Uint8Array(WEIGHT.buffer));
-      return [integerAt, fractionAt].flatMap((valueAt) =>
-        ROWS.map((rows) => {
-          const x = allocator.upload("canary", [rows, DEPTH], rowsOf(rows, valueAt));
-          const y = allocator.create("canary", [rows, COLUMNS]);
-          matmul(recorder, orientation, { x, weight, y }, { compute });
-          return { orientation, valueAt, y };
-        })
+      // With operands in f16 a weight that is stored so has a reader of its own.
+      const weights = (compute === "f16" ? [WEIGHT, Float16Array.from(WEIGHT)] : [WEIGHT]).map((values) => {
+        const weight = createWeight(allocator, "canary", {
+          type: values instanceof Float32Array ? "f32" : "f16",
+          shape,
+        });
+        writeWeight(allocator, weight, new Uint8Array(values.buffer));
+        return weight;
+      });
+      return weights.flatMap((weight) =>
+        [integerAt, fractionAt].flatMap((valueAt) =>
+          ROWS.map((rows) => {
+            const x = allocator.upload("canary", [rows, DEPTH], rowsOf(rows, valueAt));
+            const y = allocator.create("canary", [rows, COLUMNS]);
+            matmul(recorder, orientation, { x, weight, y }, { compute });
+            return { orientation, valueAt, y };
+          })
+        )
       );
     });
     const read = await recorder.submitAndRead(products.map(({ y }) => y));

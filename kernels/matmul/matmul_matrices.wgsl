@@ -5,7 +5,7 @@
 //   y[n, c] = Σ_d x[n, d] · W'[d, c] + lora_scale · Σ_r u'[n, r] · lora'[r, c]        W' is Wᵀ in nt and W in nn
 //
 // Every output sums 16 steps at a time along the depth, in f32, whatever the tile: the order inside of 16 is the device's.
-// Operands are those of matmul_operands.wgsl, which is linked with operand_f16.wgsl, as are stage_w of the orientation and
+// Operands are those of matmul_operands.wgsl, which is linked with operand_f16.wgsl, as are `weight_at`, stage_w of the orientation and
 // the matrices: Left, Right, Sums and what is done with them.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) workgroups; a template for unroll.ts.
 

@@ -10,7 +10,7 @@ fn stage_w(thread: u32, first_column: u32, d: u32, steps: u32, is_lora: bool) {
     var v = operand4();
     if 4u * d + step < 4u * steps {
       let at = (4u * d + step) * (params.columns / 4u) + column4;
-      if is_lora { v = rounded(load_lora(at)); } else { v = weight_at(at); }
+      if is_lora { v = to_operand(load_lora(at)); } else { v = weight_at(at); }
     }
     if step < {4*STEPS4}u { tile_w[step * {W_STRIDE}u + id % {BLOCK_COLUMNS/4}u] = v; }
   }

@@ -10,7 +10,7 @@ fn stage_w(thread: u32, first_column: u32, d: u32, steps: u32, is_lora: bool) {
     var v = operand4();
     if d + step < steps {
       let at = column * steps + d + step;
-      if is_lora { v = rounded(load_lora(at)); } else { v = weight_at(at); }
+      if is_lora { v = to_operand(load_lora(at)); } else { v = weight_at(at); }
     }
     if id < {BLOCK_COLUMNS*STEPS4}u { tile_w[id / {STEPS4}u * {W_STRIDE}u + step] = v; }
   }

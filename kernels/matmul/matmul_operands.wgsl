@@ -12,7 +12,7 @@
 //   lora      [columns, R] in nt, [R, columns] in nn   f32   in
 //   y         [N, y_stride] f32   out, overwritten, or added to; y' is its columns from y_column on
 //
-// `load_weight` and its planes, `first`, the binding after them, and `operand` and `rounded` are linked.
+// `load_weight` and its planes, `first`, the binding after them, and `operand` and `to_operand` are linked.
 
 struct Params {
   rows: u32, columns: u32, depth: u32,
@@ -32,8 +32,8 @@ struct Params {
 fn x_place(row: u32) -> u32 { return (row * params.x_stride + params.x_column) / 4u; }
 fn u_place(row: u32) -> u32 { return (row * params.u_stride + params.u_column) / 4u; }
 
-fn load_x(row: u32, d: u32) -> operand4 { return rounded(x[x_place(row) + d]); }
-fn load_u(row: u32, d: u32) -> operand4 { return rounded(params.lora_scale * u[u_place(row) + d]); }
+fn load_x(row: u32, d: u32) -> operand4 { return to_operand(x[x_place(row) + d]); }
+fn load_u(row: u32, d: u32) -> operand4 { return to_operand(params.lora_scale * u[u_place(row) + d]); }
 
 fn load_lora(i: u32) -> vec4<f32> { return lora[i]; }
 

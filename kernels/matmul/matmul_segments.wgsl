@@ -9,7 +9,7 @@
 //   x          [N, depth] f32  in
 //   sums       [K_s, N, C_s] f32 for each segment   out, overwritten
 //
-// `weight_at_s`, `first`, the binding after all weights, `rounded`, matmul_stage.wgsl and matmul_tiles_nt.wgsl are linked.
+// `weight_at_s`, `first`, the binding after all weights, `to_operand`, matmul_stage.wgsl and matmul_tiles_nt.wgsl are linked.
 // Dispatch: ceil(N / BLOCK_ROWS) × Σ_s tiles · chunks workgroups; a template for unroll.ts.
 
 struct Params {
@@ -43,7 +43,7 @@ fn load_w(index: u32, at: vec4<u32>) -> Block {
   return Block();
 }
 
-fn x_at(i: u32) -> operand4 { return rounded(x[i]); }
+fn x_at(i: u32) -> operand4 { return to_operand(x[i]); }
 
 // The first vectors of what a thread stages in a pass, as in matmul_tiles.wgsl.
 fn places(id: u32, first_row: u32, first_column: u32, columns: u32) -> vec4<u32> {

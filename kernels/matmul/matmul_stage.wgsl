@@ -16,6 +16,7 @@ fn block_of(id: u32, eight: u32) -> vec2<u32> {
 
 fn x_block(id: u32) -> vec2<u32> { return block_of(id - {BLOCK_COLUMNS}u, {ROWS_AT_ONCE}u); }
 
+// A block is transposed in the type of operands: as f16 half as many registers move.
 fn store_x(id: u32, b: Block) {
   let block = x_block(id);
   #for c 4

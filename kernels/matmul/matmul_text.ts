@@ -132,7 +132,7 @@ function sharedParts(
   kind: MatmulKind,
   { has_second = false, has_norm = false, ...options }:
     & ReaderOptions
-    & { has_second?: boolean; has_norm?: boolean } = {},
+    & { has_second?: boolean; has_norm?: boolean },
 ): WgslPart[] {
   const planes = WEIGHT_TYPES[kind.weight].planes.length;
   return [
@@ -146,33 +146,33 @@ function sharedParts(
 
 /** The parts before those of a form that stages the weight: {@link sharedParts} and `weight_at(i)`, as it is staged. */
 export function stagedWeightParts(kind: MatmulKind): WgslPart[] {
-  const loads_halves = loadsHalves(kind);
-  return [...sharedParts(kind, { loads_halves }), weightAtPart("", loads_halves)];
+  const loads_f16 = loadsF16(kind);
+  return [...sharedParts(kind, { loads_f16 }), weightAtPart("", loads_f16)];
 }
 
 /** Whether the weight lies in f16 and is staged so. */
-function loadsHalves({ weight, compute }: Pick<MatmulKind, "weight" | "compute">): boolean {
-  const { vectors_wgsl }: WeightType = WEIGHT_TYPES[weight];
-  return compute === "f16" && vectors_wgsl !== undefined;
+function loadsF16({ weight, compute }: Pick<MatmulKind, "weight" | "compute">): boolean {
+  const { f16_wgsl }: WeightType = WEIGHT_TYPES[weight];
+  return compute === "f16" && f16_wgsl !== undefined;
 }
 
-/** Defines `weight_at(i)`; with an index in the name, that of one weight of several. */
-function weightAtPart(index: string, loads_halves: boolean): WgslPart {
-  const value = loads_halves ? `load_halves${index}(i)` : `rounded(load_weight${index}(i))`;
+/** Defines `weight_at<suffix>(i)`, four numbers as they are staged. A suffix is that of one weight of several. */
+function weightAtPart(suffix: string, loads_f16: boolean): WgslPart {
+  const value = loads_f16 ? `load_f16${suffix}(i)` : `to_operand(load_weight${suffix}(i))`;
   return {
     file: "weight_at.wgsl",
-    text: `fn weight_at${index}(i: u32) -> operand4 { return ${value}; }\n`,
+    text: `fn weight_at${suffix}(i: u32) -> operand4 { return ${value}; }\n`,
   };
 }
 
-/** Defines `operand` and `rounded`, which round what is multiplied. It comes before all other parts. */
+/** Defines `operand` and `to_operand`: what is multiplied, in the type of operands. It comes before all other parts. */
 export function operandPart(compute: MatmulKind["compute"]): WgslPart {
   return compute === "f16"
     ? { file: "operand_f16.wgsl", text: operandF16Wgsl }
     : { file: "operand_f32.wgsl", text: operandF32Wgsl };
 }
 
-/** How a product takes a weight: as any operand, but what is stored as f16 needs no rounding. */
+/** How a product in the form `lanes` takes a weight: as any operand, but what is stored as f16 needs no rounding. */
 function weightOperandPart({ weight, compute }: MatmulKind): WgslPart {
   const taken = compute === "f16" && weight === "f16" ? "v" : "operand(v)";
   const text = `fn weight_operand(v: vec4<f32>) -> vec4<f32> { return ${taken}; }`;
@@ -296,11 +296,11 @@ export function segmentsParts(
   const sizes = { ...tilesSizes(layout), SEGMENTS: types.length };
   let first = 1;
   const weights = types.flatMap((type, index) => {
-    const loads_halves = loadsHalves({ weight: type, compute }), own = { index, binding: first };
+    const loads_f16 = loadsF16({ weight: type, compute }), own = { index, binding: first };
     first += WEIGHT_TYPES[type].planes.length;
     return [
-      ...weightReader(WEIGHT_TYPES[type], { loads_halves }).map((reader) => indexedWeightPart(reader, own)),
-      weightAtPart(`_${index}`, loads_halves),
+      ...weightReader(WEIGHT_TYPES[type], { loads_f16 }).map((reader) => indexedWeightPart(reader, own)),
+      weightAtPart(`_${index}`, loads_f16),
     ];
   });
   return [

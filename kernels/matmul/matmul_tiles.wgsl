@@ -13,9 +13,9 @@
 // and store_w of the orientation.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) × chunks / walked workgroups; a template for unroll.ts.
 
-fn x_at(i: u32) -> operand4 { return rounded(x[i]); }
-fn u_at(i: u32) -> operand4 { return rounded(params.lora_scale * u[i]); }
-fn lora_at(i: u32) -> operand4 { return rounded(load_lora(i)); }
+fn x_at(i: u32) -> operand4 { return to_operand(x[i]); }
+fn u_at(i: u32) -> operand4 { return to_operand(params.lora_scale * u[i]); }
+fn lora_at(i: u32) -> operand4 { return to_operand(load_lora(i)); }
 
 // The first vectors of a block of x or u. A row after the end is the last one: its product is not stored.
 fn x_places(id: u32, first_row: u32, is_lora: bool) -> vec4<u32> {

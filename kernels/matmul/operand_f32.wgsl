@@ -2,5 +2,5 @@
 
 alias operand4 = vec4<f32>;
 
-fn rounded(v: vec4<f32>) -> operand4 { return v; }
+fn to_operand(v: vec4<f32>) -> operand4 { return v; }
 fn operand(v: vec4<f32>) -> vec4<f32> { return v; }

@@ -12,9 +12,8 @@ interface DawnModule {
   create(options: readonly string[]): GPU;
 }
 
-/** Extensions of WGSL by the feature that a device needs for them. Dawn wants them enabled, Deno refuses to read it. */
+/** Extensions of WGSL that Dawn wants enabled where Deno refuses to read it, by the feature that a device needs for them. */
 const EXTENSIONS: Readonly<Record<string, string>> = {
-  "shader-f16": "f16",
   "subgroups": "subgroups",
   "chromium-experimental-subgroup-matrix": "chromium_experimental_subgroup_matrix",
 };

@@ -3,7 +3,7 @@
 import { float32FromFloat16 } from "../../core/float16.ts";
 import wgsl from "./f16.wgsl" with { type: "text" };
 import pairsWgsl from "./f16_pairs.wgsl" with { type: "text" };
-import vectorsWgsl from "./f16_vectors.wgsl" with { type: "text" };
+import f16Wgsl from "./f16_vectors.wgsl" with { type: "text" };
 import { f32 } from "./f32.ts";
 import type { WeightType } from "./weight_type.ts";
 
@@ -15,7 +15,7 @@ export const f16: WeightType = {
   decode: float32FromFloat16,
   wgsl: { file: "weights/f16.wgsl", text: wgsl },
   pairs_wgsl: { file: "weights/f16_pairs.wgsl", text: pairsWgsl },
-  vectors_wgsl: { file: "weights/f16_vectors.wgsl", text: vectorsWgsl },
+  f16_wgsl: { file: "weights/f16_vectors.wgsl", text: f16Wgsl },
   // A texture gives its halves as f32.
   halves_wgsl: f32.wgsl,
 };

@@ -1,8 +1,7 @@
-// Reads a weight stored as f16 on a device with shader-f16, as it lies too.
+// Reads a weight stored as f16 in vectors of f16, without conversion. Needs shader-f16.
 //
 //   values  [elements / 4] vec4 f16  in
 
 @group(0) @binding(1) var<storage, read> values: array<vec4<f16>>;
 
-fn load_halves(i: u32) -> vec4<f16> { return values[i]; }
-fn load_weight(i: u32) -> vec4<f32> { return vec4<f32>(load_halves(i)); }
+fn load_f16(i: u32) -> vec4<f16> { return values[i]; }

@@ -36,8 +36,11 @@ export interface WeightType {
    * has none of these kernels. The readers of quantised types are long, and would be compiled into such a kernel 36 times or more.
    */
   readonly pairs_wgsl?: WgslPart;
-  /** In place of `wgsl`, for devices with `shader-f16`: declares `load_halves(i)` too, the same elements in f16. Absent: they are none. */
-  readonly vectors_wgsl?: WgslPart;
+  /**
+   * In place of `wgsl`, where operands are f16: declares `load_f16(i)` instead of `load_weight`, the same elements as f16.
+   * Absent: they are not stored as f16.
+   */
+  readonly f16_wgsl?: WgslPart;
   /** In place of `wgsl`, where `values` is a texture of halves (`TextureUse`). Absent: no texture has its numbers. */
   readonly halves_wgsl?: WgslPart;
 }
@@ -46,19 +49,19 @@ export interface WeightType {
 export interface ReaderOptions {
   /** `load_pair` too. */
   reads_pairs?: boolean;
-  /** `load_halves` too. */
-  loads_halves?: boolean;
+  /** `load_f16` instead of `load_weight`. */
+  loads_f16?: boolean;
   /** That `values` is a texture of halves. */
   reads_halves?: boolean;
 }
 
 /** The parts of a kernel that read a type. @throws {Error} When the type has no such reader. */
 export function weightReader(
-  { wgsl, pairs_wgsl, vectors_wgsl, halves_wgsl }: WeightType,
-  { reads_pairs = false, loads_halves = false, reads_halves = false }: ReaderOptions,
+  { wgsl, pairs_wgsl, f16_wgsl, halves_wgsl }: WeightType,
+  { reads_pairs = false, loads_f16 = false, reads_halves = false }: ReaderOptions,
 ): WgslPart[] {
-  const reader = reads_pairs ? pairs_wgsl : loads_halves ? vectors_wgsl : reads_halves ? halves_wgsl : wgsl;
-  assert(reader !== undefined, "a reader of pairs or halves");
+  const reader = reads_pairs ? pairs_wgsl : loads_f16 ? f16_wgsl : reads_halves ? halves_wgsl : wgsl;
+  assert(reader !== undefined, "a reader of pairs, f16 or halves");
   return [reader];
 }
 

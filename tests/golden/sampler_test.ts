@@ -1,6 +1,6 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { openGpu } from "../../kernels/device.ts";
-import { gpuTest } from "../../kernels/gpu_testing.ts";
+import { gpuTest, lacksF16 } from "../../kernels/gpu_testing.ts";
 import { generate, type Generated, type TestedEngine } from "../../trainer/engine/engine_testing.ts";
 import type { EngineCounters } from "../../trainer/protocol/protocol.ts";
 import { fixturePath } from "../fixture.ts";
@@ -117,7 +117,7 @@ for (const { kind, type, open } of CASES) {
     } finally {
       await engine.close();
     }
-  });
+  }, type === "f16" ? lacksF16 : undefined);
 }
 
 /** Checks that every given token was prefilled once, and every other one sampled once. */

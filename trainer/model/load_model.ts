@@ -77,13 +77,13 @@ export function createModel(
   allocator: Allocator,
   { file, options }: { file: GgufFile; options: LoadOptions },
 ): { model: Model; created: CreatedWeights } {
+  const compute = chooseCompute(gpu, options.compute);
   const shape = readTrainableShape(file), positions = options.max_context;
   const created = createWeights(allocator, file, shape);
   const rotations = createRotations(allocator, shape, positions);
   const recorder = new Recorder(gpu, allocator);
   // Only the GPU form of a product uses it.
   if (deviceForm(gpu) === "tiles") recorder.reserveScratch();
-  const compute = chooseCompute(gpu, options.compute);
   return { model: { recorder, shape, weights: created.weights, rotations, positions, compute }, created };
 }
 
@@ -117,8 +117,17 @@ async function fillRotations(
   }
 }
 
-/** Resolves `auto`: f32 on a software adapter, else f16 if the device has it. */
-function chooseCompute(gpu: Gpu, wanted: "auto" | "f32" | "f16"): "f32" | "f16" {
-  if (wanted !== "auto") return wanted;
-  return !gpu.facts.software && gpu.facts.features.includes("shader-f16") ? "f16" : "f32";
+/**
+ * Resolves `auto`: f32 on a software adapter, else f16 if the device has it.
+ *
+ * @throws {ServiceError} `config_invalid` for f16 on a device that lacks it, or computes it wrong.
+ */
+function chooseCompute({ facts }: Gpu, wanted: "auto" | "f32" | "f16"): "f32" | "f16" {
+  const has_f16 = facts.features.includes("shader-f16");
+  if (wanted === "auto") return !facts.software && has_f16 ? "f16" : "f32";
+  if (wanted === "f32" || has_f16) return wanted;
+  throw new ServiceError(
+    "config_invalid",
+    `Cannot use model.compute = "f16" on ${facts.name}: it has no products in f16 (shader-f16); use "auto" or "f32"`,
+  );
 }

@@ -10,6 +10,7 @@ import { type PlannedRun, planRun } from "../runs/plan/plan.ts";
 import { TEXTURED, TEXTURES_OF_TENSOR } from "../trainer/engine/plan_memory.ts";
 
 const EXAMPLE = new URL("../examples/tiny_agent_sft.toml", import.meta.url).pathname;
+const ROLLOUTS_EXAMPLE = new URL("../examples/tiny_agent_grpo.toml", import.meta.url).pathname;
 const PAIRS_EXAMPLE = new URL("../examples/tiny_agent_preference.toml", import.meta.url).pathname;
 const RAM_BYTES = 2 ** 35;
 
@@ -240,5 +241,34 @@ Deno.test("the plan of 8B in Q4_K_M at a context of 4096 fits 12 GiB with gradie
       post(run, "activations") - post(computed, "activations"),
       (layers - 1) * (layer + stream) * rows,
     );
+  });
+});
+
+Deno.test("rollouts of 8B fit 12 GiB with four attempts at a time, those of 1.5B 4 GiB with eight", async () => {
+  await withFolder(async (folder) => {
+    for (const [name, attempts, gib] of [["8b", 4, 12], ["1.5b-q4_k_m", 8, 4]] as const) {
+      const path = `${folder}/${name}.gguf`, vram_bytes = gib * 2 ** 30;
+      await makeHeader(path, name);
+      const overrides = [
+        ...[
+          `model.path=${path}`,
+          "training.ctx=4096",
+          "lora.rank=16",
+          "training.gradient_checkpointing=true",
+        ],
+        `agent.concurrent_rollouts=${attempts}`,
+      ];
+      const loaded = await loadRunConfig(ROLLOUTS_EXAMPLE, { overrides });
+      const { plan, refusal } = await planRun(loaded, {
+        card: assumedGpu(),
+        vram_bytes,
+        ram_bytes: RAM_BYTES,
+      });
+      assert.equal(refusal, null, name);
+      assert.ok(
+        plan.memory.posts.some(({ post, bytes }) => post === "kv" && bytes > 2 ** 30),
+        "sampling is the peak",
+      );
+    }
   });
 });

@@ -10,6 +10,7 @@ import type { Grid, Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import { prefillTokens } from "../../trainer/engine/engine_parts.ts";
 import { openGgufHeader } from "../../trainer/formats/gguf.ts";
 import { Trainer } from "../../trainer/learning/trainer.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
@@ -54,8 +55,8 @@ class LaunchRecorder extends Recorder {
   }
 }
 
-/** The longest sequence, and the most rows of a prefill step. */
-const MAX_CONTEXT = 8192, MAX_PREFILL = 2048;
+/** The longest sequence. */
+const MAX_CONTEXT = 8192;
 const LOSS_CHUNK_ROWS = 512;
 
 /** A model without values, whose passes can be recorded. */
@@ -114,7 +115,7 @@ export async function samplingLaunches(
 ): Promise<{ prefill: Launch[]; decode: Launch[] }> {
   const slot_pages = ceilDiv(prompt + 2, PAGE_TOKENS), { vocabulary } = model.shape;
   const sampler = new Sampler(allocator, model, {
-    ...{ max_sequences: sequences, max_prefill: MAX_PREFILL, slots: 2 * sequences, slot_pages },
+    ...{ max_sequences: sequences, max_prefill: prefillTokens(model), slots: 2 * sequences, slot_pages },
     ...{ pages: sequences * slot_pages, kv: model.compute, block_steps: 1 },
   });
   sampler.reserve(adapter.layout.padded_rank);

@@ -15,8 +15,19 @@ const BLOCK_STEPS = { software: 4, gpu: 16 };
 /** Open sequences beyond twice `max_sequences`: prompts of groups, and sequences that wait. */
 const SPARE_SEQUENCES = 64;
 
-/** The most tokens of a pass with given ones. A GPU has room for many; on a software adapter more of them gain little. */
+/** The most tokens of a pass with given ones. On a software adapter more of them gain little. */
 const MAX_PREFILL = { software: 1024, gpu: 2048 };
+
+/** On a GPU a pass of a large model has fewer tokens: about as many as these bytes hold, but no fewer than so many. */
+const PREFILL_BYTES = 256 * 2 ** 20, LEAST_PREFILL = 512, PREFILL_STEP = 64;
+
+/** The tokens of a pass with given ones, of which each has some arrays of the hidden states' width and the feed-forward's. */
+export function prefillTokens({ recorder: { gpu }, shape: { width, feed_forward } }: Model): number {
+  if (gpu.facts.software) return MAX_PREFILL.software;
+  const fitting = Math.floor(PREFILL_BYTES / (4 * (4 * width + 3 * feed_forward)) / PREFILL_STEP) *
+    PREFILL_STEP;
+  return Math.max(LEAST_PREFILL, Math.min(MAX_PREFILL.gpu, fitting));
+}
 
 /** The parts of an engine that run on a model. */
 export interface EngineParts {
@@ -41,7 +52,7 @@ export function createParts(allocator: Allocator, model: Model, sizes: EngineSiz
   const trainer = new Trainer(allocator, model, { ...sizes, kv });
   const sampler = new Sampler(allocator, model, {
     max_sequences,
-    max_prefill: Math.min(micro_batch_tokens, MAX_PREFILL[kind]),
+    max_prefill: Math.min(micro_batch_tokens, prefillTokens(model)),
     slots: 2 * max_sequences + SPARE_SEQUENCES,
     slot_pages: ceilDiv(max_context, PAGE_TOKENS),
     pages: ceilDiv(kv_tokens, PAGE_TOKENS),

@@ -12,9 +12,10 @@ import { openGguf } from "../formats/gguf.ts";
 import { type GgufTensorSource, writeGguf } from "../formats/gguf_writer.ts";
 import { encodeTensor } from "../formats/encode_tensor_testing.ts";
 import { loadModel } from "../model/load_model.ts";
+import type { Model } from "../model/transformer.ts";
 import { Batcher } from "../sampler/batcher.ts";
 import { Adapters } from "./adapters.ts";
-import { createParts } from "./engine_parts.ts";
+import { createParts, prefillTokens } from "./engine_parts.ts";
 import { unbindableProblem } from "./memory_advice.ts";
 import type { EngineSizes } from "../protocol/protocol.ts";
 import { planMemory } from "./plan_memory.ts";
@@ -238,6 +239,40 @@ gpuTest("planned bytes are the allocated ones on a GPU, whose products have scra
       assert.equal(on_gpu! - on_software!, SCRATCH_BYTES);
       if (sizes.gradient_checkpointing) assert.equal(planMemory(file, sizes, card).compute, "f16");
     }
+  });
+});
+
+Deno.test("a pass with given tokens has fewer of them where a token takes more memory", () => {
+  const tokens = (software: boolean, width: number, feed_forward: number) =>
+    prefillTokens(
+      { recorder: { gpu: { facts: { software } } }, shape: { width, feed_forward } } as unknown as Model,
+    );
+  // 0.5B, 8B, and more than any model; a software adapter has one number.
+  assert.deepEqual([tokens(false, 896, 4864), tokens(false, 4096, 14_336), tokens(false, 65_536, 262_144)], [
+    ...[2048, 1088, 512],
+  ]);
+  assert.deepEqual([tokens(true, 896, 4864), tokens(true, 4096, 14_336)], [1024, 1024]);
+});
+
+Deno.test("operands in f16 are refused where the device has none", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/f16.gguf`,
+      card = assumedGpu(),
+      { sizes } = CASES["short context, steps of one micro-batch"]!;
+    await writeTypes(path, ["F16"]);
+    using file = await openGguf(path);
+    const computed = (compute: "auto" | "f32" | "f16", features: string[]) =>
+      planMemory(file, { ...sizes, compute }, { ...card, facts: { ...card.facts, features } }).compute;
+    assert.deepEqual(
+      [computed("f16", ["shader-f16"]), computed("auto", []), computed("f32", [])],
+      ["f16", "f32", "f32"],
+    );
+    assert.throws(() => computed("f16", []), {
+      code: "config_invalid",
+      message:
+        'Cannot use model.compute = "f16" on an ordinary GPU: it has no products in f16 (shader-f16); use ' +
+        '"auto" or "f32"',
+    });
   });
 });
 

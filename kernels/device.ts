@@ -13,6 +13,8 @@ export interface Gpu extends GpuCard {
   readonly device: GPUDevice;
   /** The measured layouts of products; absent: those that the grids suggest. */
   readonly layouts?: LayoutTable;
+  /** The layouts of products that the driver computes wrong, by their names; absent: none is known. */
+  readonly wrong_layouts?: readonly string[];
 }
 
 /** Products of matrices by a subgroup, which only Dawn has, and only where the driver has them. */

@@ -7,6 +7,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { matmul } from "../matmul/matmul.ts";
+import { layoutName, type ScalarLayout, TILES } from "../matmul/matmul_layout.ts";
 import { Recorder } from "../recorder.ts";
 import { Allocator } from "../tensor.ts";
 import { createWeight, writeWeight } from "../weights/weight.ts";
@@ -116,6 +117,65 @@ function firstDifference(y: Float32Array, first_rows: Float32Array): string | nu
   return null;
 }
 
+/** Rows, columns and depth with complete tiles of all layouts, edges of some, and several chunks. */
+const TILED = { rows: 132, columns: 256, depth: 512 };
+
+/** The bits of a product in a layout. @throws {ServiceError} When the driver does not compile it, or loses the device. */
+async function tiledBits(gpu: Gpu, orientation: "nt" | "nn", layout: ScalarLayout): Promise<Uint32Array> {
+  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu, allocator);
+  try {
+    const { rows, columns, depth } = TILED,
+      numbers = Float32Array.from({ length: columns * depth }, (_, i) => fractionAt(i));
+    const shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
+    const weight = createWeight(allocator, "canary", { type: "f32", shape });
+    writeWeight(allocator, weight, new Uint8Array(numbers.buffer));
+    const x = allocator.upload("canary", [rows, depth], numbers.subarray(0, rows * depth));
+    const y = allocator.create("canary", [rows, columns]);
+    matmul(recorder, orientation, { x, weight, y }, { compute: "f32", layout });
+    const [bytes] = await recorder.submitAndRead([y]);
+    return new Uint32Array(bytes!);
+  } finally {
+    recorder.destroy();
+    allocator.destroy();
+  }
+}
+
+/**
+ * The layouts of a GPU's scalar products whose bits are not those of the plain one: tiles of few rows that walk their chunks.
+ *
+ * @param open Opens the device anew, after a layout that failed to compile.
+ */
+async function wrongLayouts(open: () => Promise<Gpu>): Promise<string[]> {
+  let gpu = await open();
+  const wrong: string[] = [];
+  try {
+    if (gpu.facts.software) return [];
+    const bitsOf = async (layout: ScalarLayout) => [
+      ...await tiledBits(gpu, "nt", layout),
+      ...await tiledBits(gpu, "nn", layout),
+    ];
+    const plain = await bitsOf({ ...TILES.small, split: false });
+    for (
+      const layout of Object.values(TILES).flatMap((tile) =>
+        [false, true].map((split) => ({ ...tile, split }))
+      )
+    ) {
+      try {
+        const bits = await bitsOf(layout);
+        if (!bits.every((word, i) => word === plain[i])) wrong.push(layoutName(layout));
+      } catch (error) {
+        if (!(error instanceof ServiceError)) throw error;
+        wrong.push(layoutName(layout));
+        gpu.device.destroy();
+        gpu = await open();
+      }
+    }
+    return wrong;
+  } finally {
+    gpu.device.destroy();
+  }
+}
+
 /** The facts of a device without some of its features. */
 function without(gpu: Gpu, features: readonly string[]): Gpu {
   const left = gpu.facts.features.filter((feature) => !features.includes(feature));
@@ -128,11 +188,13 @@ export interface CanaryReport {
   plain: string | null;
   /** The variants that are wrong, with the reason. */
   wrong: { variant: Variant; reason: string }[];
+  /** The layouts of scalar products that are wrong, by name. */
+  wrong_layouts: string[];
 }
 
 /**
- * Tests the plain form and the variants that a device would take, each on a device of its own, because a device that
- * failed to compile goes on failing.
+ * Tests the plain form, and the variants and layouts that a device would take. Each variant has a device of its own, because a
+ * device that failed to compile goes on failing.
  *
  * @param open Opens the device anew.
  */
@@ -152,7 +214,7 @@ export async function testForms(
   probe.device.destroy();
   const all = variants.map(({ feature }) => feature);
   const plain = await test("f32", all), wrong: CanaryReport["wrong"] = [];
-  if (plain !== null) return { plain, wrong };
+  if (plain !== null) return { plain, wrong, wrong_layouts: [] };
   for (const [i, variant] of variants.entries()) {
     if (!has.includes(variant.feature)) continue;
     const reason = await test(variant.compute, [
@@ -161,10 +223,10 @@ export async function testForms(
     ]);
     if (reason !== null) wrong.push({ variant, reason });
   }
-  return { plain, wrong };
+  return { plain, wrong, wrong_layouts: await wrongLayouts(open) };
 }
 
-/** The device without the features whose variants are wrong. */
-export function leaveOut(gpu: Gpu, { wrong }: CanaryReport): Gpu {
-  return without(gpu, wrong.map(({ variant }) => variant.feature));
+/** The device without the features whose variants are wrong, and with the layouts that are. */
+export function leaveOut(gpu: Gpu, { wrong, wrong_layouts }: CanaryReport): Gpu {
+  return { ...without(gpu, wrong.map(({ variant }) => variant.feature)), wrong_layouts };
 }

@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import type { DeviceFacts, DeviceRequest } from "../../core/device.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
+import { assumedGpu } from "../assumed_gpu.ts";
 import { openGpu } from "../device.ts";
 import { gpuTest, lacksF16 } from "../gpu_testing.ts";
+import { chooseLayout, chooseSegmentsTile, layoutName, TILES } from "../matmul/matmul_layout.ts";
 import { dawnTest } from "../webgpu/dawn_testing.ts";
 import { DENO_PROVIDER } from "../webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "../webgpu/provider.ts";
@@ -51,7 +53,7 @@ const wrongTile = (code: string) =>
 
 gpuTest("a right driver keeps all of its forms", async () => {
   const open = opener((code) => code), report = await testForms(open, [F16]);
-  assert.deepEqual(report, { plain: null, wrong: [] });
+  assert.deepEqual(report, { plain: null, wrong: [], wrong_layouts: [] });
   const gpu = await open();
   assert.deepEqual(leaveOut(gpu, report).facts, gpu.facts);
   gpu.device.destroy();
@@ -86,6 +88,41 @@ gpuTest("a form that the driver does not compile is left out", async () => {
   assert.equal(report.plain, null);
   assert.match(report.wrong[0]!.reason, /^Cannot compile kernel matmul_nt_f32_f16_\w+ at operand_f16\.wgsl:/);
 }, lacksF16);
+
+gpuTest(
+  "a layout that the driver computes wrong or does not compile is left out, and another takes its place",
+  async () => {
+    // Only the tile of 128 × 128 has 32 vectors of rows.
+    const opened = (change: (sum: string) => string) => async () => {
+      const change_large = (code: string) =>
+        code.includes("tile_x: array<array<vec4<f32>, 32>, 16>")
+          ? code.replace("sum0_0 = fma(", change)
+          : code;
+      const gpu = await opener(change_large)();
+      return { ...gpu, facts: { ...gpu.facts, software: false } };
+    };
+    const size = { rows: 4096, columns: 4096, depth: 4096 };
+    for (const change of [() => "sum0_0 = 1.0000001 * fma(", () => "sum0_0 = fused("]) {
+      const open = opened(change), report = await testForms(open, []);
+      assert.deepEqual(report, { plain: null, wrong: [], wrong_layouts: ["128 × 128", "128 × 128, split"] });
+      const gpu = leaveOut(await open(), report);
+      assert.equal(layoutName(chooseLayout(gpu, size)), "64 × 64");
+      assert.equal(chooseSegmentsTile(gpu, size, [4096]), TILES.middle);
+      gpu.device.destroy();
+    }
+    const narrow = { ...size, columns: 16, depth: 256 };
+    const chosen = (gpu: Parameters<typeof chooseLayout>[0], of = size) => layoutName(chooseLayout(gpu, of));
+    assert.deepEqual(
+      [[], ["64 × 16"], ["64 × 16, split"]].map((wrong_layouts) =>
+        chosen({ ...assumedGpu(), wrong_layouts }, narrow)
+      ),
+      ["64 × 16", "16 × 64", "64 × 16"],
+    );
+    const few = { rows: 8, columns: 896, depth: 896 };
+    assert.equal(chosen({ ...assumedGpu(), wrong_layouts: ["16 × 64, split"] }, few), "16 × 64");
+    assert.equal(chosen(assumedGpu(), few), "16 × 64, split");
+  },
+);
 
 gpuTest("a driver whose plain form is wrong is told as such", async () => {
   const { plain, wrong } = await testForms(opener(wrongPlain), [F16]);

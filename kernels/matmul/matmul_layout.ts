@@ -88,7 +88,7 @@ export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "d
  * @param options.reads_pairs Whether it is `nt` and the weight's type has a reader of pairs. Default: no.
  */
 export function chooseLayout(
-  gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts" | "wrong_layouts">,
   size: ProductSize,
   options: { reads_pairs?: boolean } = {},
 ): ScalarLayout {
@@ -116,7 +116,7 @@ function measuredLayout(
 
 /** The layout by the numbers of workgroups. */
 function suggestedLayout(
-  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">,
   size: ProductSize,
   options: { reads_pairs?: boolean },
 ): ScalarLayout {
@@ -129,12 +129,22 @@ function suggestedLayout(
     roundUp(rows, block_rows) <= MOST_PADDING * rows
   );
   for (const tile of fitting) {
-    const groups = workgroups(tile, rows, columns);
-    if (groups >= MULTIPROCESSORS) return { ...tile, split: false };
-    if (can_split && groups * chunks >= MULTIPROCESSORS) return { ...tile, split: true };
+    const groups = workgroups(tile, rows, columns),
+      whole = { ...tile, split: false },
+      split = { ...tile, split: true };
+    if (groups >= MULTIPROCESSORS && isRight(gpu, whole)) return whole;
+    if (can_split && groups * chunks >= MULTIPROCESSORS && isRight(gpu, split)) return split;
   }
-  const last = is_narrow && fitting.length > 0 ? narrow : small;
-  return { ...last, split: can_split && workgroups(last, rows, columns) < MULTIPROCESSORS };
+  const takes_narrow = is_narrow && fitting.length > 0 && isRight(gpu, { ...narrow, split: false });
+  const last = takes_narrow ? narrow : small, split = { ...last, split: true };
+  return can_split && workgroups(last, rows, columns) < MULTIPROCESSORS && isRight(gpu, split)
+    ? split
+    : { ...last, split: false };
+}
+
+/** Whether no driver's mistake is known of a layout. */
+function isRight({ wrong_layouts }: Pick<Gpu, "wrong_layouts">, layout: ScalarLayout): boolean {
+  return !wrong_layouts?.includes(layoutName(layout));
 }
 
 /**
@@ -142,11 +152,12 @@ function suggestedLayout(
  * largest with workgroups enough, of which those with short chunks count by their part of the longest.
  */
 export function chooseSegmentsTile(
+  gpu: Pick<Gpu, "wrong_layouts">,
   { rows, depth }: Pick<ProductSize, "rows" | "depth">,
   columns: readonly number[],
 ): TilesLayout {
-  const fitting = [TILES.large, TILES.middle].filter(({ block_rows }) =>
-    roundUp(rows, block_rows) <= MOST_PADDING * rows
+  const fitting = [TILES.large, TILES.middle].filter((tile) =>
+    roundUp(rows, tile.block_rows) <= MOST_PADDING * rows && isRight(gpu, { ...tile, split: true })
   );
   const lengths = columns.map((columns) => chunkLength({ columns, depth })), longest = Math.max(...lengths);
   const groups = (tile: TilesLayout) =>

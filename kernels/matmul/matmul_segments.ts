@@ -94,7 +94,8 @@ export function matmulSegments(
   { compute, layout }: { compute: "f32" | "f16"; layout?: TilesLayout },
 ): SegmentSums {
   const [rows, depth] = expectShape(x, "x", 2), params: Record<string, number> = { rows, depth };
-  const tile = layout ?? chooseSegmentsTile({ rows, depth }, weights.map(({ shape }) => shape[0]));
+  const tile = layout ??
+    chooseSegmentsTile(recorder.gpu, { rows, depth }, weights.map(({ shape }) => shape[0]));
   const operands: Record<string, Tensor> = { x };
   let group = 0, place = 0;
   const segments = weights.map((weight, s): SegmentPlace => {

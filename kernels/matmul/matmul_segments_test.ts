@@ -89,7 +89,9 @@ Deno.test("products of segments are for GPUs that sum scalars, weights in one pa
 
 Deno.test("segments take the largest tile that gives multiprocessors work together", () => {
   const tile = (rows: number, ...columns: number[]) =>
-    Object.entries(TILES).find(([, tile]) => tile === chooseSegmentsTile({ rows, depth: 896 }, columns))![0];
+    Object.entries(TILES).find(([, tile]) =>
+      tile === chooseSegmentsTile({}, { rows, depth: 896 }, columns)
+    )![0];
   assert.equal(tile(8, 896, 128, 128, 48), "small");
   assert.equal(tile(64, 896, 128, 128, 48), "middle");
   assert.equal(tile(256, 896, 128, 128, 48), "large");

@@ -83,13 +83,13 @@ export async function rightChoices(
  * take. It ends when its time is spent; classes that were not reached keep their layouts.
  */
 export async function tuneLayouts(
-  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">,
   meter: LayoutMeter,
   clock: Pick<Clock, "monotonic_ms">,
 ): Promise<LayoutTable> {
   const until_ms = clock.monotonic_ms() + BUDGET_MS[gpu.facts.software ? "software" : "gpu"];
   const table: Record<string, LayoutChoice> = {},
-    card = { facts: gpu.facts, subgroup_size: gpu.subgroup_size };
+    card = { facts: gpu.facts, subgroup_size: gpu.subgroup_size, wrong_layouts: gpu.wrong_layouts ?? [] };
   const choices = await rightChoices(gpu, layoutChoices(gpu), meter);
   for (const size of classSizes()) {
     const usual = chooseLayout(card, size), name = layoutClass(size)!;

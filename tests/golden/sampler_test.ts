@@ -194,3 +194,26 @@ gpuTest("one submit per micro-batch, and token or block; one readback per step o
     await engine.close();
   }
 });
+
+gpuTest(
+  "in the forms of GPUs each step is submitted when it is recorded, and a block is read at once",
+  async () => {
+    const engine = await openEngine("f16", {}, openAsGpu), { client } = engine, max_tokens = 2 * 16 + 3;
+    try {
+      const before = await client.call("counters", null), sequence = client.newSequence();
+      const tokens = prompts[4]!.ids.slice(0, 8);
+      await client.call("sequence_open", { sequence, adapter: null, parent: null, tokens });
+      await generate(engine, { sequence, max_tokens });
+      const after = await client.call("counters", null);
+      const difference = (key: "decode_tokens" | "decode_steps" | "readbacks" | "submits") =>
+        after[key] - before[key];
+      deepEqual([difference("decode_tokens"), difference("decode_steps")], [max_tokens, max_tokens]);
+      // The pass over the given tokens is a submit too.
+      equal(difference("submits"), max_tokens + 1);
+      // Blocks of 16; the first token is one by itself if the given ones had not run before.
+      ok(difference("readbacks") <= 4, `${difference("readbacks")} readbacks`);
+    } finally {
+      await engine.close();
+    }
+  },
+);

@@ -192,13 +192,13 @@ class Looks {
 
   constructor(readonly proc: string) {}
 
-  /** What a look shows that begins from now on. @param signal Its last user ends it. */
-  ask(after: number, signal: AbortSignal): Promise<Printed | null> {
+  /** A look that begins from now on. @param signal Its last user ends it. */
+  ask(after: number, signal: AbortSignal): SharedLook {
     if (!this.#next || this.#next.is_ended) this.#next = new SharedLook(this.proc);
     const shared = this.#next;
     shared.join(after, signal);
     if (!this.#running) this.#start();
-    return shared.printed;
+    return shared;
   }
 
   #start(): void {
@@ -213,6 +213,7 @@ class SharedLook {
   readonly #end = new AbortController();
   #after = Infinity;
   #users = 0;
+  #programs: Promise<Printed | null> | null = null;
 
   constructor(readonly proc: string) {}
 
@@ -223,6 +224,12 @@ class SharedLook {
 
   get printed(): Promise<Printed | null> {
     return this.#answer.promise;
+  }
+
+  /** What processes that it saw have a program, asked once for all of its users, who see the same ones. */
+  programsOf(pids: readonly number[]): Promise<Printed | null> {
+    const { proc } = this, { signal } = this.#end;
+    return this.#programs ??= printedBy(PROGRAM_LINE, [proc, ...pids.map(String)], { proc, signal });
   }
 
   join(after: number, signal: AbortSignal): void {
@@ -257,14 +264,14 @@ async function processesOf(
   isOfWorkspace: IsOfWorkspace,
   { after, proc, signal }: { after: number; proc: string; signal: AbortSignal },
 ): Promise<Looked | null> {
-  const looked = await looksAt(proc).ask(after, signal);
+  const look = looksAt(proc).ask(after, signal), looked = await look.printed;
   if (!looked?.entries.some(({ pid, text }) => pid === looked.self && text.startsWith("SVC_LOOK="))) {
     return null;
   }
   const { found, unsure: unknown } = signsOf(looked.entries, isOfWorkspace);
   const unsure = unknown.filter((pid) => !without_variables.has(pid));
   if (found.length > 0 || unsure.length === 0) return { found, unsure: [] };
-  const running = await printedBy(PROGRAM_LINE, [proc, ...unsure.map(String)], { proc, signal });
+  const running = await look.programsOf(unsure);
   const entries = running?.entries ?? [], programs = new Set(entries.map(({ pid }) => pid));
   for (const pid of unsure) if (!programs.has(pid)) without_variables.add(pid);
   return signsOf(entries, isOfWorkspace);

@@ -19,8 +19,11 @@ export interface LayoutChoice {
 /** Choices by class. A class that is not there keeps the layout that its grid suggests. */
 export type LayoutTable = Readonly<Record<string, LayoutChoice>>;
 
-/** The largest sizes of classes; above them the grids are so large that the largest tile is right. */
-const ROWS = [16, 64, 256, 1024], WIDTHS = [1024, 4096];
+/** The largest sizes of classes. */
+const ROWS = [16, 64, 256, 1024, 4096], WIDTHS = [1024, 4096, 16_384];
+
+/** The widest product that is measured: wider ones have more workgroups or rounds of the same kind. */
+const MEASURED_WIDTH = 8192;
 
 /** Fewer columns are those of LoRA's matrices, which have a tile of their own. */
 const LEAST_WIDTH = 128;
@@ -34,9 +37,10 @@ export function layoutClass({ rows, columns, depth }: Size): string | null {
   return up.includes(undefined) ? null : up.join("×");
 }
 
-/** The largest size of each class: few rows, of which decoding has many steps, first. */
+/** The size of each class that is measured: few rows, of which decoding has many steps, first. */
 export function classSizes(): Size[] {
+  const widths = WIDTHS.map((width) => Math.min(width, MEASURED_WIDTH));
   return ROWS.flatMap((rows) =>
-    WIDTHS.flatMap((columns) => WIDTHS.map((depth): Size => ({ rows, columns, depth })))
+    widths.flatMap((columns) => widths.map((depth): Size => ({ rows, columns, depth })))
   );
 }

@@ -23,10 +23,9 @@ import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
 import { type LoraTerm, matmul, takesNorm } from "./matmul/matmul.ts";
 import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
-import { everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
+import { chooseMatrices, everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { matmulSegments } from "./matmul/matmul_segments.ts";
 import { fitsTwin, matmulTwin } from "./matmul/matmul_twin.ts";
-import { chooseMatrices } from "./matmul/matmul_matrices.ts";
 import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
 import { rope } from "./rope/rope.ts";
@@ -195,7 +194,9 @@ function layoutsOf(
   gpu: KernelLister["gpu"],
   { compute, ...kind }: MatmulKind,
 ): MatmulLayout[] {
-  const matrices = [20, 100, 1000].map((rows) => chooseMatrices(gpu, compute, rows));
+  const matrices = [20, 100, 1000].map((rows) =>
+    chooseMatrices(gpu, compute, { rows, columns: 20_000, depth: 256 })
+  );
   if (matrices.some((layout) => layout === null)) return everyLayout(gpu, { reads_pairs: readsPairs(kind) });
   return matrices.map((layout) => layout!);
 }

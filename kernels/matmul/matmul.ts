@@ -19,12 +19,12 @@ import chunksWgsl from "./matmul_chunks.wgsl" with { type: "text" };
 import { Addend, hasRest, matmulKernel, readsHalves } from "./matmul_kernel.ts";
 import {
   chooseLayout,
+  chooseMatrices,
   chunkLength,
   type MatmulLayout,
   partialBytes,
   type ProductSize,
 } from "./matmul_layout.ts";
-import { chooseMatrices } from "./matmul_matrices.ts";
 import { groupColumns, groupRows, type MatmulKind, readsPairs, TILE_DEPTH } from "./matmul_text.ts";
 
 /**
@@ -154,14 +154,14 @@ export function matmul(
   if (residual) expectShape(residual, "residual", [rows, columns]);
   const rank = lora ? expectLora(lora, { orientation, rows, columns, depth }) : 0;
   const size = { rows, columns, depth, has_lora: rank > 0 };
-  const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, rows) ??
+  const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, size) ??
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
   if (lora?.u_is_a) expectLanes(layout, orientation);
   if (norm) expectNorm(norm, { layout, orientation, depth });
   const kind = { weight: weight.type, orientation, compute: options.compute };
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
-  const is_split = layout.form === "tiles" && layout.split && !is_whole &&
+  const is_split = layout.form !== "lanes" && layout.split && !is_whole &&
     partialBytes(size, chunks) <= SCRATCH_BYTES;
   for (const part of parts) {
     const { shape } = part.weight, { is_last } = part;
@@ -226,8 +226,8 @@ function cutProduct(
   orientation: MatmulKind["orientation"],
   { weight, layout, size, rank }: { weight: Weight; layout: MatmulLayout; size: ProductSize; rank: number },
 ): { parts: CutPart[]; chunks: number; is_whole: boolean } {
-  const length = layout.form === "tiles" ? chunkLength(size) : size.depth;
-  const placed = weightParts(weight), lora = layout.form === "tiles" && rank > 0 ? 1 : 0;
+  const has_chunks = layout.form !== "lanes", length = has_chunks ? chunkLength(size) : size.depth;
+  const placed = weightParts(weight), lora = has_chunks && rank > 0 ? 1 : 0;
   let first_chunk = 0;
   const parts = placed.map(({ first_row, part }, i) => {
     const is_first = i === 0, is_last = i === placed.length - 1, at = first_chunk;
@@ -242,7 +242,7 @@ function cutProduct(
 
 /** Tiles of a chunk; all of them where the depth is one chunk. */
 function chunkTiles(layout: MatmulLayout, size: ProductSize): number {
-  return layout.form === "tiles" ? chunkLength(size) / TILE_DEPTH : 0;
+  return layout.form === "lanes" ? 0 : chunkLength(size) / TILE_DEPTH;
 }
 
 /**

@@ -3,13 +3,13 @@
  * neither the tile nor the number of rows changes a bit of a row's result.
  */
 
-import type { Gpu } from "../device.ts";
+import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, roundUp } from "../shape.ts";
 import { layoutClass, type LayoutTable } from "../layout_table.ts";
 import { deviceForm, deviceOptions } from "../variant.ts";
 import type { MatricesLayout } from "./matmul_matrices.ts";
-import { type LanesLayout, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
+import { type LanesLayout, type MatmulKind, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
 
 /** A form of scalar sums. `split`: each chunk of the depth has workgroups of its own. */
 export type ScalarLayout = LanesLayout | TilesLayout & { split: boolean };
@@ -142,6 +142,43 @@ function suggestedLayout(
     : { ...last, split: false };
 }
 
+/** The tiles of matrices: the largest first. */
+const MATRICES = [
+  { form: "matrices", block_rows: 128, block_columns: 128, across: 2, steps: 16 },
+  { form: "matrices", block_rows: 64, block_columns: 64, across: 2, steps: 32 },
+  { form: "matrices", block_rows: 16, block_columns: 64, across: 4, steps: 32 },
+] as const satisfies readonly Omit<MatricesLayout, "subgroup_size" | "split">[];
+
+/**
+ * Whether products with such operands are in the form `matrices`. Its sums have other bits than those of other forms, so this
+ * does not depend on sizes: sampler and trainer take it for every product of a weight or for none.
+ */
+export function takesMatrices({ facts }: Pick<Gpu, "facts">, compute: MatmulKind["compute"]): boolean {
+  return !facts.software && compute === "f16" &&
+    [SUBGROUP_MATRIX, "shader-f16"].every((feature) => facts.features.includes(feature));
+}
+
+/** The layout in the form `matrices`, by the numbers of workgroups; null for a device or operands without it. */
+export function chooseMatrices(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  compute: MatmulKind["compute"],
+  size: ProductSize,
+): MatricesLayout | null {
+  if (!takesMatrices(gpu, compute)) return null;
+  const { rows, columns } = size, { subgroup_size } = gpu, chunks = ceilDiv(size.depth, chunkLength(size));
+  const can_split = chunks > 1 && partialBytes(size, chunks + (size.has_lora ? 1 : 0)) <= SCRATCH_BYTES;
+  const last = MATRICES.at(-1)!;
+  for (const tile of MATRICES) {
+    if (tile !== last && roundUp(rows, tile.block_rows) > MOST_PADDING * rows) continue;
+    const groups = workgroups(tile, rows, columns);
+    if (groups >= MULTIPROCESSORS) return { ...tile, subgroup_size, split: false };
+    if (can_split && (tile === last || groups * chunks >= MULTIPROCESSORS)) {
+      return { ...tile, subgroup_size, split: true };
+    }
+  }
+  return { ...last, subgroup_size, split: false };
+}
+
 /** Whether no driver's mistake is known of a layout. */
 function isRight({ wrong_layouts }: Pick<Gpu, "wrong_layouts">, layout: ScalarLayout): boolean {
   return !wrong_layouts?.includes(layoutName(layout));
@@ -207,8 +244,9 @@ export function layoutName(layout: MatmulLayout): string {
       : `lanes ${lanes}, ${tile_rows} rows of all`;
   }
   const tile = `${layout.block_rows} × ${layout.block_columns}`;
-  if (layout.form === "matrices") return `${tile}, matrices of subgroups`;
-  return `${tile}${layout.split ? ", split" : ""}`;
+  return `${tile}${layout.form === "matrices" ? ", matrices of subgroups" : ""}${
+    layout.split ? ", split" : ""
+  }`;
 }
 
 /** Bytes of the sums of so many chunks. */
@@ -219,6 +257,10 @@ export function partialBytes(
   return 4 * chunks * rows * columns;
 }
 
-function workgroups({ block_rows, block_columns }: TilesLayout, rows: number, columns: number): number {
+function workgroups(
+  { block_rows, block_columns }: Pick<TilesLayout, "block_rows" | "block_columns">,
+  rows: number,
+  columns: number,
+): number {
   return ceilDiv(rows, block_rows) * ceilDiv(columns, block_columns);
 }

@@ -1,8 +1,6 @@
-/** The matmul's form for subgroups that multiply matrices: its layouts, its choice and its text. */
+/** The matmul's form for subgroups that multiply matrices: its layouts and its text. */
 
-import type { GpuCard } from "../../core/device.ts";
 import { assert } from "../../core/errors.ts";
-import { SUBGROUP_MATRIX } from "../device.ts";
 import type { WgslPart } from "../kernel.ts";
 import { ceilDiv } from "../shape.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
@@ -23,6 +21,8 @@ export interface MatricesLayout {
   steps: number;
   /** Invocations of a subgroup. */
   subgroup_size: number;
+  /** Each chunk of the depth has workgroups of its own. */
+  split: boolean;
 }
 
 /** Subgroups of a workgroup. */
@@ -30,26 +30,6 @@ const SUBGROUPS = 4;
 
 /** Vectors after each staged row: 16 bytes, to which matrices must be aligned, and which spread rows over the banks. */
 const PADDING = 2;
-
-/**
- * The layout for a device, type of operands and number of rows; null where the other forms are used. Whether it is null
- * does not depend on the rows: this form's sums have other bits than theirs, so sampler and trainer take it for every
- * product of a weight or for none.
- */
-export function chooseMatrices(
-  { facts, subgroup_size }: Pick<GpuCard, "facts" | "subgroup_size">,
-  compute: MatmulKind["compute"],
-  rows: number,
-): MatricesLayout | null {
-  const { features, software } = facts;
-  if (software || compute !== "f16" || ![SUBGROUP_MATRIX, "shader-f16"].every((f) => features.includes(f))) {
-    return null;
-  }
-  const form = "matrices";
-  if (rows > 256) return { form, block_rows: 128, block_columns: 128, across: 2, steps: 16, subgroup_size };
-  if (rows > 32) return { form, block_rows: 64, block_columns: 64, across: 2, steps: 32, subgroup_size };
-  return { form, block_rows: 16, block_columns: 64, across: 4, steps: 32, subgroup_size };
-}
 
 function sizesOf({ orientation }: MatmulKind, layout: MatricesLayout): UnrollConstants {
   const { block_rows, block_columns, across, steps, subgroup_size } = layout;

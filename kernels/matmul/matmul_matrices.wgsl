@@ -4,10 +4,11 @@
 //
 //   y[n, c] = Σ_d x[n, d] · W'[d, c] + lora_scale · Σ_r u'[n, r] · lora'[r, c]        W' is Wᵀ in nt and W in nn
 //
-// Every output sums 16 steps at a time along the depth, in f32, whatever the tile: the order inside of 16 is the device's.
+// Every output sums 16 steps at a time along each chunk of the depth, in f32, whatever the tile: the order inside of 16 is
+// the device's. Chunks, the low-rank term and what workgroups store of them are as in matmul_tiles.wgsl.
 // Operands are those of matmul_operands.wgsl, which is linked with operand_f16.wgsl, as are `weight_at`, stage_w of the orientation and
 // the matrices: Left, Right, Sums and what is done with them.
-// Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) workgroups; a template for unroll.ts.
+// Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) × chunks / walked workgroups; a template for unroll.ts.
 
 var<workgroup> tile_x: array<operand4, {BLOCK_ROWS*X_STRIDE}>;
 var<workgroup> tile_w: array<operand4, {W_LENGTH}>;
@@ -48,68 +49,74 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   // The subgroup's part of the tile.
   let part_row = part / {ACROSS}u * {16*ROWS}u;
   let part_column = part % {ACROSS}u * {16*COLUMNS}u;
-  #for i ROWS
-  #for j COLUMNS
-  var sums{i}_{j} = Sums();
-  #end
-  #end
-  if params.continued == 1u {
+  let steps = params.depth / 4u;
+  let lora_steps = params.rank / 4u;
+  let first_chunk = group.z * params.walked;
+  for (var chunk = first_chunk; chunk < first_chunk + params.walked; chunk++) {
     #for i ROWS
     #for j COLUMNS
+    var sums{i}_{j} = Sums();
+    #end
+    #end
+    if params.continued == 1u && chunk == first_chunk {
+      #for i ROWS
+      #for j COLUMNS
+      #for v VECTORS
+      {
+        let at = passing_at({v}u);
+        passing[part * 64u + 4u * at.x + at.y] =
+          load_sum(first_row + part_row + {16*i}u + at.x, (first_column + part_column) / 4u + {4*j}u + at.y);
+      }
+      #end
+      workgroupBarrier();
+      sums{i}_{j} = load_sums(part * 64u);
+      workgroupBarrier();
+      #end
+      #end
+    }
+    // The chunk after the last one of the depth is the low-rank term: other operands, the same products.
+    let first = min(chunk * 4u * params.chunk_tiles, steps);
+    let is_lora = first == steps;
+    let end = select(min(first + 4u * params.chunk_tiles, steps), lora_steps, is_lora);
+    for (var d = select(first, 0u, is_lora); d < end; d += {STEPS4}u) {
+      stage_x(thread, first_row, d, select(steps, lora_steps, is_lora), is_lora);
+      stage_w(thread, first_column, d, select(steps, lora_steps, is_lora), is_lora);
+      workgroupBarrier();
+      #for c CHUNKS
+      if d + {4*c}u < end {
+        #for i ROWS
+        let left{i} = load_left((part_row + {16*i}u) * {X_STRIDE}u + {4*c}u);
+        #end
+        #for j COLUMNS
+        let right{j} = load_right(part_column + {16*j}u, {c}u);
+        #end
+        #for i ROWS
+        #for j COLUMNS
+        sums{i}_{j} = multiply(left{i}, right{j}, sums{i}_{j});
+        #end
+        #end
+      }
+      #end
+      workgroupBarrier();
+    }
+    // A later chunk is added to what y holds, and the residual comes last.
+    let adds_y = select(params.addend & ADDEND_Y, ADDEND_Y, chunk > first_chunk);
+    let is_last = chunk + 1u == first_chunk + params.walked;
+    let adds_residual = select(0u, params.addend & ADDEND_RESIDUAL, is_last);
+    let out = Output(group.z * params.rows * params.y_stride / 4u, adds_y | adds_residual);
+    #for i ROWS
+    #for j COLUMNS
+    store_sums(part * 64u, sums{i}_{j});
+    workgroupBarrier();
     #for v VECTORS
     {
       let at = passing_at({v}u);
-      passing[part * 64u + 4u * at.x + at.y] =
-        load_sum(first_row + part_row + {16*i}u + at.x, (first_column + part_column) / 4u + {4*j}u + at.y);
+      let sum = passing[part * 64u + 4u * at.x + at.y];
+      store(first_row + part_row + {16*i}u + at.x, (first_column + part_column) / 4u + {4*j}u + at.y, sum, out);
     }
     #end
     workgroupBarrier();
-    sums{i}_{j} = load_sums(part * 64u);
-    workgroupBarrier();
     #end
     #end
   }
-  // The low-rank term is the loop's tail: other operands, the same products.
-  let steps = params.depth / 4u;
-  let lora_steps = params.rank / 4u;
-  let tiles = (steps + {STEPS4}u - 1u) / {STEPS4}u;
-  let all_tiles = tiles + (lora_steps + {STEPS4}u - 1u) / {STEPS4}u;
-  for (var t = 0u; t < all_tiles; t++) {
-    let is_lora = t >= tiles;
-    let d = {STEPS4}u * select(t, t - tiles, is_lora);
-    let end = select(steps, lora_steps, is_lora);
-    stage_x(thread, first_row, d, end, is_lora);
-    stage_w(thread, first_column, d, end, is_lora);
-    workgroupBarrier();
-    #for c CHUNKS
-    if d + {4*c}u < end {
-      #for i ROWS
-      let left{i} = load_left((part_row + {16*i}u) * {X_STRIDE}u + {4*c}u);
-      #end
-      #for j COLUMNS
-      let right{j} = load_right(part_column + {16*j}u, {c}u);
-      #end
-      #for i ROWS
-      #for j COLUMNS
-      sums{i}_{j} = multiply(left{i}, right{j}, sums{i}_{j});
-      #end
-      #end
-    }
-    #end
-    workgroupBarrier();
-  }
-  #for i ROWS
-  #for j COLUMNS
-  store_sums(part * 64u, sums{i}_{j});
-  workgroupBarrier();
-  #for v VECTORS
-  {
-    let at = passing_at({v}u);
-    let sum = passing[part * 64u + 4u * at.x + at.y];
-    store(first_row + part_row + {16*i}u + at.x, (first_column + part_column) / 4u + {4*j}u + at.y, sum, Output(0u, params.addend));
-  }
-  #end
-  workgroupBarrier();
-  #end
-  #end
 }

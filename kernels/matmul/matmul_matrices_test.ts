@@ -22,8 +22,9 @@ import { PART_ROWS, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "../weights/table.ts";
 import { emulatedMatrices } from "./emulated_matrices_testing.ts";
 import { matmul } from "./matmul.ts";
-import { CASES, type MatmulCase } from "./matmul_cases.ts";
-import { chooseMatrices, type MatricesLayout, matricesParts } from "./matmul_matrices.ts";
+import { CASES, CHUNK_CASES, type MatmulCase } from "./matmul_cases.ts";
+import { chooseMatrices, chunkLength, layoutName, takesMatrices } from "./matmul_layout.ts";
+import { type MatricesLayout, matricesParts } from "./matmul_matrices.ts";
 import { matmulReference } from "./matmul_reference.ts";
 import type { MatmulKind } from "./matmul_text.ts";
 
@@ -36,7 +37,9 @@ function cardWith(...features: string[]): GpuCard {
 const CARD = cardWith("shader-f16", SUBGROUP_MATRIX);
 
 /** The layouts for few, more and many rows. */
-const LAYOUTS = [1, 33, 257].map((rows) => chooseMatrices(CARD, "f16", rows)!);
+const LAYOUTS = [1, 64, 384].map((rows) =>
+  chooseMatrices(CARD, "f16", { rows, columns: 20_000, depth: 256 })!
+);
 
 /** Those that a software adapter compiles in seconds, and in place of the largest one another split and 16 steps. */
 const EMULATED: MatricesLayout[] = [
@@ -48,17 +51,34 @@ const EMULATED: MatricesLayout[] = [
 /** As in matmul_test.ts, and a device may flush an operand below 2^-14 to 0 when it rounds to f16. */
 const TOLERANCE = { relative: 1e-5, absolute: 4e-5 + 4 * 2 ** -14 };
 const EXACT = { relative: 0, absolute: 0 };
+/** Sums of 512 products. */
+const CHUNK_TOLERANCE = { ...TOLERANCE, absolute: 2 * TOLERANCE.absolute };
 
-Deno.test("the form depends on the device and the type of operands, and only its tile on the rows", () => {
+Deno.test("the form depends on the device and the type of operands, and only its tile and split on the size", () => {
   assert.deepEqual(LAYOUTS.map(({ block_rows }) => block_rows), [16, 64, 128]);
-  assert.deepEqual([32, 256].map((rows) => chooseMatrices(CARD, "f16", rows)), [LAYOUTS[0], LAYOUTS[1]]);
-  for (const rows of [1, 33, 257]) {
-    assert.equal(chooseMatrices(CARD, "f32", rows), null);
-    assert.equal(chooseMatrices(cardWith("shader-f16"), "f16", rows), null);
-    assert.equal(chooseMatrices(cardWith(SUBGROUP_MATRIX), "f16", rows), null);
-    const software = { ...CARD, facts: { ...CARD.facts, software: true } };
-    assert.equal(chooseMatrices(software, "f16", rows), null);
+  const chosen = (rows: number, columns: number, depth: number) =>
+    layoutName(chooseMatrices(CARD, "f16", { rows, columns, depth })!);
+  // The products of a layer of 0.5B: few columns are split along the depth, and a large tile walks it.
+  assert.deepEqual([
+    chosen(1, 896, 896),
+    chosen(64, 896, 4864),
+    chosen(64, 4864, 896),
+    chosen(4096, 4864, 896),
+  ], [
+    "16 × 64, matrices of subgroups, split",
+    "64 × 64, matrices of subgroups, split",
+    "64 × 64, matrices of subgroups, split",
+    "128 × 128, matrices of subgroups",
+  ]);
+  assert.equal(chosen(64, 151_936, 896), "64 × 64, matrices of subgroups");
+  assert.equal(chosen(1, 64, 128), "16 × 64, matrices of subgroups");
+  const software = { ...CARD, facts: { ...CARD.facts, software: true } };
+  const size = { rows: 64, columns: 896, depth: 896 };
+  assert.ok(takesMatrices(CARD, "f16"));
+  for (const card of [cardWith("shader-f16"), cardWith(SUBGROUP_MATRIX), software]) {
+    assert.deepEqual([takesMatrices(card, "f16"), chooseMatrices(card, "f16", size)], [false, null]);
   }
+  assert.deepEqual([takesMatrices(CARD, "f32"), chooseMatrices(CARD, "f32", size)], [false, null]);
 });
 
 dawnTest(
@@ -101,7 +121,9 @@ function emulating(recorder: Recorder, kind: MatmulKind, layout: MatricesLayout)
   return {
     gpu: recorder.gpu,
     empty: recorder.empty,
+    scratch: recorder.scratch,
     dispatch(kernel: Kernel, ...rest: [never, never, never]) {
+      if (kernel.name === "matmul_chunks") return recorder.dispatch(kernel, ...rest);
       const wgsl = matricesParts(kind, layout, emulatedMatrices);
       if (!emulated.has(key)) emulated.set(key, defineKernel({ ...kernel, wgsl }) as Kernel);
       recorder.dispatch(emulated.get(key)!, ...rest);
@@ -173,6 +195,28 @@ for (const shape of CASES) {
           all.push(y);
         }
         for (const y of all) expectClose(y, all[0]!, EXACT, `${orientation}, the bits of every tile`);
+      }
+    },
+    lacksF16,
+  );
+}
+
+for (const shape of CHUNK_CASES) {
+  gpuTest(
+    `chunks of emulated subgroup matrices have the same bits, walked or split: ${shape.name}`,
+    async (gpu) => {
+      assert.ok(chunkLength(shape) < shape.depth);
+      for (const orientation of ["nt", "nn"] as const) {
+        let first: Float64Array | null = null;
+        for (const tile of EMULATED) {
+          for (const split of [false, true]) {
+            const layout = { ...tile, split }, name = `${orientation} ${JSON.stringify(layout)}`;
+            const { y, expected } = await runCase(gpu, shape, { orientation, layout });
+            expectClose(y, expected, CHUNK_TOLERANCE, name);
+            if (first) expectClose(y, first, EXACT, name);
+            first ??= y;
+          }
+        }
       }
     },
     lacksF16,

@@ -14,8 +14,7 @@ import {
   weightParts,
 } from "../weights/weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
-import { chooseSegmentsTile, chunkLength, partialBytes } from "./matmul_layout.ts";
-import { chooseMatrices } from "./matmul_matrices.ts";
+import { chooseSegmentsTile, chunkLength, partialBytes, takesMatrices } from "./matmul_layout.ts";
 import { segmentsParts, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
 
 /** Where the sums of a segment's chunks lie, `[chunks, N, columns] f32`. */
@@ -70,7 +69,7 @@ export function fitsSegments(
   weights: readonly Weight[],
   { rows, compute }: { rows: number; compute: "f32" | "f16" },
 ): boolean {
-  if (deviceForm(gpu) !== "tiles" || chooseMatrices(gpu, compute, rows)) return false;
+  if (deviceForm(gpu) !== "tiles" || takesMatrices(gpu, compute)) return false;
   if (weights.some((weight) => weightParts(weight).length > 1)) return false;
   const planes = weights.reduce((sum, { type }) => sum + WEIGHT_TYPES[type].planes.length, 0);
   if (planes + 2 > gpu.facts.limits.maxStorageBuffersPerShaderStage!) return false;

@@ -2,9 +2,8 @@
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
-import { chooseLayout, layoutName } from "../../kernels/matmul/matmul_layout.ts";
+import { chooseLayout, chooseMatrices, layoutName } from "../../kernels/matmul/matmul_layout.ts";
 import { readsPairs } from "../../kernels/matmul/matmul_text.ts";
-import { chooseMatrices } from "../../kernels/matmul/matmul_matrices.ts";
 import { tensorBytes } from "../../kernels/tensor.ts";
 import { type Weight, weightTensors } from "../../kernels/weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
@@ -125,7 +124,7 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
     ...{ bench: "matmul", name, value: round(gflops), unit: "GFLOP/s", microseconds: round(1e6 * seconds) },
     ...{ orientation, rows, columns, depth, weight: type, compute, weights: weights.length },
     layout: layoutName(
-      chooseMatrices(gpu, compute, rows) ??
+      chooseMatrices(gpu, compute, { rows, columns, depth }) ??
         chooseLayout(gpu, { rows, columns, depth }, {
           reads_pairs: readsPairs({ orientation, weight: type }),
         }),

@@ -219,7 +219,7 @@ interface CutPart {
 }
 
 /**
- * Cuts the depth of a weight's parts into chunks. In nt all parts have all chunks, in nn they have them in turn. In tiles the
+ * Cuts the depth of a weight's parts into chunks. In nt all parts have all chunks, in nn they have them in turn. On a GPU the
  * low-rank term is one more chunk after the last.
  */
 function cutProduct(

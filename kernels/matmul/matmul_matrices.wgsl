@@ -6,8 +6,8 @@
 //
 // Every output sums 16 steps at a time along each chunk of the depth, in f32, whatever the tile: the order inside of 16 is
 // the device's. Chunks, the low-rank term and what workgroups store of them are as in matmul_tiles.wgsl.
-// Operands are those of matmul_operands.wgsl, which is linked with operand_f16.wgsl, as are `weight_at`, stage_w of the orientation and
-// the matrices: Left, Right, Sums and what is done with them.
+// Operands are those of matmul_operands.wgsl, which is linked with operand_f16.wgsl, as are `weight_at`, stage_w of the
+// orientation and the matrices: Left, Right, Sums and what is done with them.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) × chunks / walked workgroups; a template for unroll.ts.
 
 var<workgroup> tile_x: array<operand4, {BLOCK_ROWS*X_STRIDE}>;

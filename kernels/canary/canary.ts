@@ -1,7 +1,8 @@
 /**
  * Tests at the start that a device computes what its kernels say. A driver may be wrong in one form and right in
  * another, so each form that only some devices have is compared with the same product in float64, and with itself: the
- * bits of a row must not depend on the number of rows and on its place.
+ * bits of a row must not depend on the number of rows and on its place. Layouts of scalar products are compared with the
+ * plain one.
  */
 
 import { ServiceError } from "../../core/errors.ts";

@@ -36,7 +36,8 @@ export interface LoadOptions {
 /**
  * Loads the weights of an open file.
  *
- * @throws {ServiceError} `format_invalid` or `not_built` for the file; `out_of_memory`.
+ * @throws {ServiceError} `format_invalid` or `not_built` for the file; `config_invalid` for operands that the device lacks;
+ * `out_of_memory`.
  */
 export async function loadModel(gpu: Gpu, file: GgufFile, options: LoadOptions): Promise<LoadedModel> {
   const { path } = file;

@@ -15,7 +15,7 @@ export const modelSchema = z.strictObject({
   }),
   compute: z.enum(["auto", "f32", "f16"]).default("auto").meta({
     description:
-      "Type of matmul operands, f16 where the device has shader-f16; auto: f32 on a software adapter, else f16 if it can be.",
+      "Type of matmul operands; f16 needs shader-f16. auto: f32 on a software adapter, else f16 where the device has it.",
   }),
   kv: z.enum(["auto", "f32", "f16"]).default("auto").meta({
     description: "Type of cached keys and values; auto: as compute.",

@@ -8,7 +8,7 @@
 import { ServiceError } from "../../core/errors.ts";
 import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { matmul } from "../matmul/matmul.ts";
-import { layoutName, type ScalarLayout, TILES } from "../matmul/matmul_layout.ts";
+import { everyMatrices, layoutName, type ScalarLayout, TILES } from "../matmul/matmul_layout.ts";
 import { Recorder } from "../recorder.ts";
 import { Allocator } from "../tensor.ts";
 import { createWeight, writeWeight } from "../weights/weight.ts";
@@ -29,7 +29,7 @@ export const VARIANTS: readonly Variant[] = [
 
 const ORIENTATIONS = ["nt", "nn"] as const;
 
-/** Numbers of rows that take the different tiles of subgroups, and different numbers of other tiles. */
+/** Numbers of rows with complete tiles and edges of the different ones. */
 const ROWS = [3, 40, 260] as const;
 
 /** No multiples of a tile, so that its edges are tested. */
@@ -50,6 +50,9 @@ const WEIGHT = Float32Array.from({ length: COLUMNS * DEPTH }, (_, i) => integerA
 async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<string | null> {
   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu, allocator);
   try {
+    // A product of this size would take one of the tiles of subgroups alone.
+    const layouts = everyMatrices(gpu, compute), chosen = layouts.length > 0 ? layouts : [undefined];
+    const cases = chosen.flatMap((layout) => ROWS.map((rows) => ({ layout, rows })));
     const products = ORIENTATIONS.flatMap((orientation) => {
       const shape: [number, number] = orientation === "nt" ? [COLUMNS, DEPTH] : [DEPTH, COLUMNS];
       // With operands in f16 a weight that is stored so has a reader of its own.
@@ -63,10 +66,10 @@ async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<stri
       });
       return weights.flatMap((weight) =>
         [integerAt, fractionAt].flatMap((valueAt) =>
-          ROWS.map((rows) => {
+          cases.map(({ layout, rows }) => {
             const x = allocator.upload("canary", [rows, DEPTH], rowsOf(rows, valueAt));
             const y = allocator.create("canary", [rows, COLUMNS]);
-            matmul(recorder, orientation, { x, weight, y }, { compute });
+            matmul(recorder, orientation, { x, weight, y }, { compute, ...layout && { layout } });
             return { orientation, valueAt, y };
           })
         )
@@ -76,7 +79,7 @@ async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<stri
     const values = read.map((bytes) => new Float32Array(bytes));
     for (const [i, { orientation, valueAt }] of products.entries()) {
       // Of integers the product is known; of fractions, the smallest product has the rows of all.
-      const expected = valueAt === integerAt ? exactProduct(orientation) : values[i - i % ROWS.length]!;
+      const expected = valueAt === integerAt ? exactProduct(orientation) : values[i - i % cases.length]!;
       const wrong = firstDifference(values[i]!, expected);
       if (wrong !== null) return wrong;
     }

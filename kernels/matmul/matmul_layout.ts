@@ -158,25 +158,34 @@ export function takesMatrices({ facts }: Pick<Gpu, "facts">, compute: MatmulKind
     [SUBGROUP_MATRIX, "shader-f16"].every((feature) => facts.features.includes(feature));
 }
 
+/** The layouts in the form `matrices`, the largest first, but for whether they split; none for a device or operands without it. */
+export function everyMatrices(
+  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  compute: MatmulKind["compute"],
+): MatricesLayout[] {
+  if (!takesMatrices(gpu, compute)) return [];
+  return MATRICES.map((tile) => ({ ...tile, subgroup_size: gpu.subgroup_size, split: false }));
+}
+
 /** The layout in the form `matrices`, by the numbers of workgroups; null for a device or operands without it. */
 export function chooseMatrices(
   gpu: Pick<Gpu, "facts" | "subgroup_size">,
   compute: MatmulKind["compute"],
   size: ProductSize,
 ): MatricesLayout | null {
-  if (!takesMatrices(gpu, compute)) return null;
-  const { rows, columns } = size, { subgroup_size } = gpu, chunks = ceilDiv(size.depth, chunkLength(size));
+  const layouts = everyMatrices(gpu, compute), last = layouts.at(-1);
+  if (!last) return null;
+  const { rows, columns } = size, chunks = ceilDiv(size.depth, chunkLength(size));
   const can_split = chunks > 1 && partialBytes(size, chunks + (size.has_lora ? 1 : 0)) <= SCRATCH_BYTES;
-  const last = MATRICES.at(-1)!;
-  for (const tile of MATRICES) {
+  for (const tile of layouts) {
     if (tile !== last && roundUp(rows, tile.block_rows) > MOST_PADDING * rows) continue;
     const groups = workgroups(tile, rows, columns);
-    if (groups >= MULTIPROCESSORS) return { ...tile, subgroup_size, split: false };
+    if (groups >= MULTIPROCESSORS) return tile;
     if (can_split && (tile === last || groups * chunks >= MULTIPROCESSORS)) {
-      return { ...tile, subgroup_size, split: true };
+      return { ...tile, split: true };
     }
   }
-  return { ...last, subgroup_size, split: false };
+  return last;
 }
 
 /** Whether no driver's mistake is known of a layout. */

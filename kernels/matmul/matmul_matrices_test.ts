@@ -23,7 +23,7 @@ import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "../weights/table.ts";
 import { emulatedMatrices } from "./emulated_matrices_testing.ts";
 import { matmul } from "./matmul.ts";
 import { CASES, CHUNK_CASES, type MatmulCase } from "./matmul_cases.ts";
-import { chooseMatrices, chunkLength, layoutName, takesMatrices } from "./matmul_layout.ts";
+import { chooseMatrices, chunkLength, everyMatrices, layoutName, takesMatrices } from "./matmul_layout.ts";
 import { type MatricesLayout, matricesParts } from "./matmul_matrices.ts";
 import { matmulReference } from "./matmul_reference.ts";
 import type { MatmulKind } from "./matmul_text.ts";
@@ -72,6 +72,11 @@ Deno.test("the form depends on the device and the type of operands, and only its
   ]);
   assert.equal(chosen(64, 151_936, 896), "64 × 64, matrices of subgroups");
   assert.equal(chosen(1, 64, 128), "16 × 64, matrices of subgroups");
+  assert.deepEqual(everyMatrices(CARD, "f16").map(layoutName), [
+    "128 × 128, matrices of subgroups",
+    "64 × 64, matrices of subgroups",
+    "16 × 64, matrices of subgroups",
+  ]);
   const software = { ...CARD, facts: { ...CARD.facts, software: true } };
   const size = { rows: 64, columns: 896, depth: 896 };
   assert.ok(takesMatrices(CARD, "f16"));

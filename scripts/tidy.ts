@@ -77,9 +77,11 @@ export function wordProblems(file: ProjectFile): string[] {
   return problems;
 }
 
-/** The file in docs/decisions for a package. */
-export function decisionFile(package_name: string): string {
-  return `docs/decisions/${package_name.replace(/^@/, "").replaceAll(/[^a-z0-9]+/g, "_")}.md`;
+/** The files in docs/decisions of which one must be there for a package: its own, or that of all packages of its scope. */
+export function decisionFiles(package_name: string): string[] {
+  const scope = package_name.match(/^@([^/]+)\//)?.[1],
+    names = scope ? [package_name, scope] : [package_name];
+  return names.map((name) => `docs/decisions/${name.replace(/^@/, "").replaceAll(/[^a-z0-9]+/g, "_")}.md`);
 }
 
 /** Dependencies without a decision, and imports that are not pinned to one version. */
@@ -89,7 +91,10 @@ export function dependencyProblems(imports: Record<string, string>, paths: Reado
     if (!/^npm:.+@\d+\.\d+\.\d+$/.test(target)) {
       problems.push(`deno.json: ${name} is not pinned to one version of an npm package: ${target}`);
     }
-    if (!paths.has(decisionFile(name))) problems.push(`deno.json: ${name} has no ${decisionFile(name)}`);
+    const files = decisionFiles(name);
+    if (!files.some((file) => paths.has(file))) {
+      problems.push(`deno.json: ${name} has no ${files.join(" or ")}`);
+    }
   }
   return problems;
 }

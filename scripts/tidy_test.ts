@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {
   cycles,
-  decisionFile,
+  decisionFiles,
   dependencyProblems,
   importGraph,
   nameProblems,
@@ -91,9 +91,14 @@ Deno.test("words: markers of unfinished work and paths of one machine are named 
 });
 
 Deno.test("dependencies: pinned, and each with its decision", () => {
-  assert.equal(decisionFile("@huggingface/jinja"), "docs/decisions/huggingface_jinja.md");
-  assert.equal(decisionFile("smol-toml"), "docs/decisions/smol_toml.md");
-  const paths = new Set(["docs/decisions/zod.md"]);
+  assert.deepEqual(decisionFiles("@huggingface/jinja"), [
+    "docs/decisions/huggingface_jinja.md",
+    "docs/decisions/huggingface.md",
+  ]);
+  assert.deepEqual(decisionFiles("smol-toml"), ["docs/decisions/smol_toml.md"]);
+  const paths = new Set(["docs/decisions/zod.md", "docs/decisions/codemirror.md"]);
+  assert.deepEqual(dependencyProblems({ "@codemirror/view": "npm:@codemirror/view@6.1.0" }, paths), []);
+  assert.equal(dependencyProblems({ "@other/view": "npm:@other/view@6.1.0" }, paths).length, 1);
   assert.deepEqual(dependencyProblems({ zod: "npm:zod@4.6.7" }, paths), []);
   assert.equal(dependencyProblems({ zod: "npm:zod@^4.6.7" }, paths).length, 1);
   assert.equal(dependencyProblems({ hono: "npm:hono@4.0.0" }, paths).length, 1);

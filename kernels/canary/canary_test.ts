@@ -107,7 +107,7 @@ gpuTest(
       assert.deepEqual(report, { plain: null, wrong: [], wrong_layouts: ["128 × 128", "128 × 128, split"] });
       const gpu = leaveOut(await open(), report);
       assert.equal(layoutName(chooseLayout(gpu, size)), "64 × 64");
-      assert.equal(chooseSegmentsTile(gpu, size, [4096]), TILES.middle);
+      assert.equal(chooseSegmentsTile(gpu, { ...size, compute: "f32" }, [4096]), TILES.middle);
       gpu.device.destroy();
     }
     const narrow = { ...size, columns: 16, depth: 256 };

@@ -1,8 +1,8 @@
 /** Matrices that a workgroup computes without the help of its subgroups, so that every adapter runs matmul_matrices.wgsl. */
 
-import type { WgslPart } from "../kernel.ts";
-import { unroll, type UnrollConstants } from "../unroll.ts";
-import type { MatmulKind } from "./matmul_text.ts";
+import { defineKernel, type Kernel, kernelText } from "../kernel.ts";
+import { unroll } from "../unroll.ts";
+import { SUBGROUP_MATRICES_FILE } from "./matmul_matrices.ts";
 
 /** As subgroup_matrices.wgsl: a lane has 256 / SIZE neighbouring sums of a matrix, and reads operands where they lie. */
 const TEXT = `
@@ -44,10 +44,26 @@ fn store_sums(at: u32, sums: Sums) {
 }
 `;
 
-/** The emulation, in place of the matrices of a subgroup. */
-export function emulatedMatrices({ orientation }: MatmulKind, sizes: UnrollConstants): WgslPart {
-  const right = orientation === "nt"
-    ? "tile_w[at + column * {W_STRIDE}u + k / 4u][k % 4u]"
-    : "tile_w[at + k * {W_STRIDE}u + column / 4u][column % 4u]";
-  return { file: "emulated_matrices", text: unroll(TEXT.replace("RIGHT", right), sizes) };
+const emulated = new Map<Kernel, Kernel>();
+
+/** The kernel with the emulation in place of the matrices of a subgroup; one that has none is returned as it is. */
+export function withEmulatedMatrices<K extends Kernel>(kernel: K): K {
+  if (typeof kernel.wgsl === "string") return kernel;
+  const at = kernel.wgsl.findIndex(({ file }) => file === SUBGROUP_MATRICES_FILE);
+  if (at < 0) return kernel;
+  if (!emulated.has(kernel)) {
+    const text = kernel.wgsl[at]!.text, whole = kernelText(kernel);
+    const number = (pattern: RegExp, text: string) => Number(text.match(pattern)![1]);
+    const sizes = {
+      X_STRIDE: number(/&tile_x, at, (\d+)u/, text),
+      W_STRIDE: number(/right_at\(column, chunk\), (\d+)u/, text),
+      SIZE: number(/lane = thread % (\d+)u/, whole),
+    };
+    const right = text.includes("col_major")
+      ? "tile_w[at + column * {W_STRIDE}u + k / 4u][k % 4u]"
+      : "tile_w[at + k * {W_STRIDE}u + column / 4u][column % 4u]";
+    const part = { file: "emulated_matrices", text: unroll(TEXT.replace("RIGHT", right), sizes) };
+    emulated.set(kernel, defineKernel({ ...kernel, wgsl: kernel.wgsl.with(at, part) }));
+  }
+  return emulated.get(kernel)! as K;
 }

@@ -17,6 +17,9 @@ export type ScalarLayout = LanesLayout | TilesLayout & { split: boolean };
 /** The form of a product's kernel. */
 export type MatmulLayout = ScalarLayout | MatricesLayout;
 
+/** The form of the kernel of several products of the same rows. */
+export type SegmentsLayout = TilesLayout | MatricesLayout;
+
 /** The size of y and the number of products that are summed for each of its numbers. */
 export interface ProductSize {
   rows: number;
@@ -198,20 +201,24 @@ function isRight({ wrong_layouts }: Pick<Gpu, "wrong_layouts">, layout: ScalarLa
  * largest with workgroups enough, of which those with short chunks count by their part of the longest.
  */
 export function chooseSegmentsTile(
-  gpu: Pick<Gpu, "wrong_layouts">,
-  { rows, depth }: Pick<ProductSize, "rows" | "depth">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">,
+  { rows, depth, compute }: Pick<ProductSize, "rows" | "depth"> & Pick<MatmulKind, "compute">,
   columns: readonly number[],
-): TilesLayout {
-  const fitting = [TILES.large, TILES.middle].filter((tile) =>
-    roundUp(rows, tile.block_rows) <= MOST_PADDING * rows && isRight(gpu, { ...tile, split: true })
+): SegmentsLayout {
+  const matrices = everyMatrices(gpu, compute).map((tile) => ({ ...tile, split: true }));
+  const tiles = [TILES.large, TILES.middle, TILES.small].filter((tile) =>
+    tile === TILES.small || isRight(gpu, { ...tile, split: true })
   );
+  const all = matrices.length > 0 ? matrices : tiles, last = all.at(-1)!;
   const lengths = columns.map((columns) => chunkLength({ columns, depth })), longest = Math.max(...lengths);
-  const groups = (tile: TilesLayout) =>
+  const groups = (tile: SegmentsLayout) =>
     columns.reduce((sum, columns, s) => {
       const length = lengths[s]!;
       return sum + workgroups(tile, rows, columns) * ceilDiv(depth, length) * length / longest;
     }, 0);
-  return fitting.find((tile) => groups(tile) >= MULTIPROCESSORS) ?? TILES.small;
+  return all.find((tile) =>
+    roundUp(rows, tile.block_rows) <= MOST_PADDING * rows && groups(tile) >= MULTIPROCESSORS
+  ) ?? last;
 }
 
 /** Rows of the form for few rows, which takes the next larger number. For more the other forms are as fast. */

@@ -4,10 +4,13 @@ import { assert } from "../../core/errors.ts";
 import type { WgslPart } from "../kernel.ts";
 import { ceilDiv } from "../shape.ts";
 import { unroll, type UnrollConstants } from "../unroll.ts";
-import { type MatmulKind, stagedWeightParts } from "./matmul_text.ts";
+import type { WeightTypeName } from "../weights/table.ts";
+import { type MatmulKind, segmentsParts, stagedWeightParts } from "./matmul_text.ts";
 import matricesWgsl from "./matmul_matrices.wgsl" with { type: "text" };
 import matricesNnWgsl from "./matmul_matrices_nn.wgsl" with { type: "text" };
 import matricesNtWgsl from "./matmul_matrices_nt.wgsl" with { type: "text" };
+import matricesWholeWgsl from "./matmul_matrices_whole.wgsl" with { type: "text" };
+import segmentsMatricesWgsl from "./matmul_segments_matrices.wgsl" with { type: "text" };
 import subgroupMatricesWgsl from "./subgroup_matrices.wgsl" with { type: "text" };
 
 /** The tile of a workgroup of four subgroups, and how they share it. Rows and columns are multiples of 16. */
@@ -25,20 +28,23 @@ export interface MatricesLayout {
   split: boolean;
 }
 
+/** The part that defines matrices and what is done with them. Tests replace it. */
+export const SUBGROUP_MATRICES_FILE = "subgroup_matrices.wgsl";
+
 /** Subgroups of a workgroup. */
 const SUBGROUPS = 4;
 
 /** Vectors after each staged row: 16 bytes, to which matrices must be aligned, and which spread rows over the banks. */
 const PADDING = 2;
 
-function sizesOf({ orientation }: MatmulKind, layout: MatricesLayout): UnrollConstants {
+function sizesOf(orientation: MatmulKind["orientation"], layout: MatricesLayout): UnrollConstants {
   const { block_rows, block_columns, across, steps, subgroup_size } = layout;
   assert(64 % subgroup_size === 0, "a subgroup shares the 64 vectors of a matrix");
   const threads = SUBGROUPS * subgroup_size, steps4 = steps / 4;
   const w_stride = (orientation === "nt" ? steps4 : block_columns / 4) + PADDING;
   return {
     ...{ BLOCK_ROWS: block_rows, BLOCK_COLUMNS: block_columns, ACROSS: across, SUBGROUPS, THREADS: threads },
-    ...{ STEPS4: steps4, CHUNKS: steps / 16, SIZE: subgroup_size, VECTORS: 64 / subgroup_size },
+    ...{ STEPS4: steps4, MATRICES_DEEP: steps / 16, SIZE: subgroup_size, VECTORS: 64 / subgroup_size },
     ROWS: block_rows / 16 / (SUBGROUPS / across),
     COLUMNS: block_columns / 16 / across,
     X_STRIDE: steps4 + PADDING,
@@ -49,31 +55,35 @@ function sizesOf({ orientation }: MatmulKind, layout: MatricesLayout): UnrollCon
   };
 }
 
-/** The matrices of a subgroup, for W as its orientation stages it. */
-function subgroupMatrices({ orientation }: MatmulKind, sizes: UnrollConstants): WgslPart {
-  const layout = orientation === "nt" ? "col_major" : "row_major";
-  const text = unroll(subgroupMatricesWgsl, sizes).replace("W_LAYOUT", layout);
-  return { file: "subgroup_matrices.wgsl", text };
-}
-
-/**
- * The kernel's parts.
- *
- * @param matrices The matrices and what is done with them; tests replace those of a subgroup.
- */
-export function matricesParts(
-  kind: MatmulKind,
-  layout: MatricesLayout,
-  matrices: (kind: MatmulKind, sizes: UnrollConstants) => WgslPart = subgroupMatrices,
+/** The parts that all products in matrices have, with what their workgroups do. */
+function productParts(
+  orientation: MatmulKind["orientation"],
+  sizes: UnrollConstants,
+  work: WgslPart,
 ): WgslPart[] {
-  const sizes = sizesOf(kind, layout), { orientation } = kind;
+  const is_nt = orientation === "nt", stage = is_nt ? matricesNtWgsl : matricesNnWgsl;
+  const matrices = subgroupMatricesWgsl.replace("W_LAYOUT", is_nt ? "col_major" : "row_major");
   return [
-    ...stagedWeightParts(kind),
-    matrices(kind, sizes),
-    {
-      file: `matmul_matrices_${orientation}.wgsl`,
-      text: unroll(orientation === "nt" ? matricesNtWgsl : matricesNnWgsl, sizes),
-    },
+    { file: SUBGROUP_MATRICES_FILE, text: unroll(matrices, sizes) },
+    { file: `matmul_matrices_${orientation}.wgsl`, text: unroll(stage, sizes) },
+    { file: work.file, text: unroll(work.text, sizes) },
     { file: "matmul_matrices.wgsl", text: unroll(matricesWgsl, sizes) },
   ];
+}
+
+/** The parts of a product with one weight. */
+export function matricesParts(kind: MatmulKind, layout: MatricesLayout): WgslPart[] {
+  const sizes = { ...sizesOf(kind.orientation, layout), LOW_RANK: 1, CONTINUES: 1 };
+  const work = { file: "matmul_matrices_whole.wgsl", text: matricesWholeWgsl };
+  return [...stagedWeightParts(kind), ...productParts(kind.orientation, sizes, work)];
+}
+
+/** The parts of the product of x with weights of these types; see `matmulSegments`. */
+export function segmentsMatricesParts(
+  types: readonly WeightTypeName[],
+  layout: MatricesLayout,
+): WgslPart[] {
+  const sizes = { ...sizesOf("nt", layout), SEGMENTS: types.length, LOW_RANK: 0, CONTINUES: 0 };
+  const work = { file: "matmul_segments_matrices.wgsl", text: segmentsMatricesWgsl };
+  return [...segmentsParts(types, "f16"), ...productParts("nt", sizes, work)];
 }

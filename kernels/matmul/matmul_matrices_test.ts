@@ -14,19 +14,18 @@ import {
   uploadWeight,
 } from "../gpu_testing.ts";
 import type { Gpu } from "../device.ts";
-import { defineKernel, type Kernel } from "../kernel.ts";
+import type { Kernel, WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { dawnTest } from "../webgpu/dawn_testing.ts";
 import { openDawn } from "../webgpu/dawn_provider.ts";
 import { PART_ROWS, weightParts } from "../weights/weight.ts";
 import { WEIGHT_TYPE_NAMES, type WeightTypeName } from "../weights/table.ts";
-import { emulatedMatrices } from "./emulated_matrices_testing.ts";
+import { withEmulatedMatrices } from "./emulated_matrices_testing.ts";
 import { matmul } from "./matmul.ts";
 import { CASES, CHUNK_CASES, type MatmulCase } from "./matmul_cases.ts";
 import { chooseMatrices, chunkLength, everyMatrices, layoutName, takesMatrices } from "./matmul_layout.ts";
-import { type MatricesLayout, matricesParts } from "./matmul_matrices.ts";
+import { type MatricesLayout, matricesParts, segmentsMatricesParts } from "./matmul_matrices.ts";
 import { matmulReference } from "./matmul_reference.ts";
-import type { MatmulKind } from "./matmul_text.ts";
 
 /** A GPU whose subgroups multiply matrices. */
 function cardWith(...features: string[]): GpuCard {
@@ -99,39 +98,39 @@ dawnTest(
       device.createComputePipeline({ layout: "auto", compute: { module, entryPoint: "main" } });
       return (await device.popErrorScope())?.message;
     };
-    for (const orientation of ["nt", "nn"] as const) {
+    const check = async (name: string, parts: readonly WgslPart[]) => {
+      const code = parts.map(({ text }) => text).join("\n");
+      assert.equal(await errorOf(code), undefined, name);
+      // The compiler looks at the matrices: others do not fit.
+      const other = code.replace("subgroup_matrix_right<f16, 16, 16>", "subgroup_matrix_right<f16, 16, 8>");
+      assert.match(await errorOf(other) ?? "", /subgroupMatrixMultiplyAccumulate/);
+    };
+    for (const layout of LAYOUTS) {
       for (const weight of WEIGHT_TYPE_NAMES) {
-        for (const layout of LAYOUTS) {
-          const parts = matricesParts({ weight, orientation, compute: "f16" }, layout);
-          const code = parts.map(({ text }) => text).join("\n");
-          assert.equal(await errorOf(code), undefined, `${orientation} ${weight} ${layout.block_rows}`);
-          // The compiler looks at the matrices: others do not fit.
-          const other = code.replace(
-            "subgroup_matrix_right<f16, 16, 16>",
-            "subgroup_matrix_right<f16, 16, 8>",
+        for (const orientation of ["nt", "nn"] as const) {
+          await check(
+            `${orientation} ${weight} ${layout.block_rows}`,
+            matricesParts({ weight, orientation, compute: "f16" }, layout),
           );
-          assert.match(await errorOf(other) ?? "", /subgroupMatrixMultiplyAccumulate/);
         }
       }
+      await check(
+        `segments ${layout.block_rows}`,
+        segmentsMatricesParts(["q4_k", "f16", "q6_k", "f32"], layout),
+      );
     }
     device.destroy();
   },
 );
 
-const emulated = new Map<string, Kernel>();
-
-/** A recorder that dispatches the kernel with emulated matrices. */
-function emulating(recorder: Recorder, kind: MatmulKind, layout: MatricesLayout): Recorder {
-  const key = JSON.stringify([kind, layout]);
+/** A recorder that dispatches kernels with emulated matrices. */
+function emulating(recorder: Recorder): Recorder {
   return {
     gpu: recorder.gpu,
     empty: recorder.empty,
     scratch: recorder.scratch,
     dispatch(kernel: Kernel, ...rest: [never, never, never]) {
-      if (kernel.name === "matmul_chunks") return recorder.dispatch(kernel, ...rest);
-      const wgsl = matricesParts(kind, layout, emulatedMatrices);
-      if (!emulated.has(key)) emulated.set(key, defineKernel({ ...kernel, wgsl }) as Kernel);
-      recorder.dispatch(emulated.get(key)!, ...rest);
+      recorder.dispatch(withEmulatedMatrices(kernel), ...rest);
     },
   } as unknown as Recorder;
 }
@@ -164,8 +163,7 @@ async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting) {
     const weight = uploadWeight(parts === 1 ? allocator : limited, { type, shape: weight_shape }, w.bytes);
     assert.equal(weightParts(weight).length, parts);
     const lora = rank === 0 ? undefined : { u: t.u, column: 4, matrix: t.matrix, scale };
-    const kind = { weight: type, orientation, compute: "f16" } as const;
-    matmul(emulating(recorder, kind, layout), orientation, {
+    matmul(emulating(recorder), orientation, {
       ...{ x: t.x, weight, y: t.y, lora },
       residual: shape.residual ? t.residual : undefined,
     }, { compute: "f16", layout });

@@ -14,8 +14,9 @@ import {
   weightParts,
 } from "../weights/weight.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../weights/table.ts";
-import { chooseSegmentsTile, chunkLength, partialBytes, takesMatrices } from "./matmul_layout.ts";
-import { segmentsParts, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
+import { chooseSegmentsTile, chunkLength, partialBytes, type SegmentsLayout } from "./matmul_layout.ts";
+import { segmentsMatricesParts } from "./matmul_matrices.ts";
+import { segmentsTilesParts, TILE_DEPTH } from "./matmul_text.ts";
 
 /** Where the sums of a segment's chunks lie, `[chunks, N, columns] f32`. */
 export interface SegmentPlace {
@@ -37,7 +38,7 @@ const kernels = new Map<string, Kernel>();
 function segmentsKernel(
   types: readonly WeightTypeName[],
   compute: "f32" | "f16",
-  layout: TilesLayout,
+  layout: SegmentsLayout,
 ): Kernel {
   const key = JSON.stringify([types, compute, layout]);
   let kernel = kernels.get(key);
@@ -46,8 +47,10 @@ function segmentsKernel(
       ["columns", "tiles", "chunk_tiles", "group", "place"].map((name) => [`${name}${s}`, "u32"] as const)
     );
     kernel = defineKernel({
-      name: `matmul_segments_${types.join("_")}_${compute}_tiles`,
-      wgsl: segmentsParts(types, compute, layout),
+      name: `matmul_segments_${types.join("_")}_${compute}_${layout.form}`,
+      wgsl: layout.form === "matrices"
+        ? segmentsMatricesParts(types, layout)
+        : segmentsTilesParts(types, compute, layout),
       params: { rows: "u32", depth: "u32", ...Object.fromEntries(u32s) },
       inputs: [
         ...types.flatMap((type, s) => WEIGHT_TYPES[type].planes.map(({ name }) => `${name}${s}`)),
@@ -61,15 +64,15 @@ function segmentsKernel(
 }
 
 /**
- * Whether a device takes products of so many rows with these weights in one dispatch: only a GPU that sums scalars, only
- * weights in one part each, and only while their sums fit the scratch tensor and their planes the bindings.
+ * Whether a device takes products of so many rows with these weights in one dispatch: only a GPU, only weights in one part
+ * each, and only while their sums fit the scratch tensor and their planes the bindings.
  */
 export function fitsSegments(
   gpu: Pick<Gpu, "facts" | "subgroup_size">,
   weights: readonly Weight[],
-  { rows, compute }: { rows: number; compute: "f32" | "f16" },
+  { rows }: { rows: number },
 ): boolean {
-  if (deviceForm(gpu) !== "tiles" || takesMatrices(gpu, compute)) return false;
+  if (deviceForm(gpu) !== "tiles") return false;
   if (weights.some((weight) => weightParts(weight).length > 1)) return false;
   const planes = weights.reduce((sum, { type }) => sum + WEIGHT_TYPES[type].planes.length, 0);
   if (planes + 2 > gpu.facts.limits.maxStorageBuffersPerShaderStage!) return false;
@@ -90,11 +93,11 @@ export function fitsSegments(
 export function matmulSegments(
   recorder: Recorder,
   { x, weights }: { x: Tensor; weights: readonly Weight[] },
-  { compute, layout }: { compute: "f32" | "f16"; layout?: TilesLayout },
+  { compute, layout }: { compute: "f32" | "f16"; layout?: SegmentsLayout },
 ): SegmentSums {
   const [rows, depth] = expectShape(x, "x", 2), params: Record<string, number> = { rows, depth };
   const tile = layout ??
-    chooseSegmentsTile(recorder.gpu, { rows, depth }, weights.map(({ shape }) => shape[0]));
+    chooseSegmentsTile(recorder.gpu, { rows, depth, compute }, weights.map(({ shape }) => shape[0]));
   const operands: Record<string, Tensor> = { x };
   let group = 0, place = 0;
   const segments = weights.map((weight, s): SegmentPlace => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assumedGpu } from "../assumed_gpu.ts";
-import type { Gpu } from "../device.ts";
+import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { expectClose, gpuTest, randomNormal, randomWeight, run, uploadWeight } from "../gpu_testing.ts";
 import { SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv } from "../shape.ts";
@@ -68,31 +68,37 @@ function weightOf(type: WeightTypeName, columns: number, depth: number, limit_by
   return createWeight({ create, limit_bytes } as never, "test", { type, shape: [columns, depth] });
 }
 
-Deno.test("products of segments are for GPUs that sum scalars, weights in one part, scratch and bindings that suffice", () => {
+Deno.test("products of segments are for GPUs, weights in one part, scratch and bindings that suffice", () => {
   const card = assumedGpu(), q = weightOf("f16", 896, 896), k = weightOf("q4_k", 896, 1024);
-  const f32 = { rows: 64, compute: "f32" } as const, f16 = { rows: 64, compute: "f16" } as const;
+  const size = { rows: 64 };
   const withFacts = (facts: Partial<Gpu["facts"]>) => ({ ...card, facts: { ...card.facts, ...facts } });
-  assert.ok(fitsSegments(card, [q, q, q, q], f32));
-  assert.ok(!fitsSegments(withFacts({ software: true }), [q], f32));
-  const matrices = withFacts({ features: ["shader-f16", "chromium-experimental-subgroup-matrix"] });
-  assert.ok(!fitsSegments(matrices, [q], f16));
-  assert.ok(fitsSegments(matrices, [q], f32));
+  assert.ok(fitsSegments(card, [q, q, q, q], size));
+  assert.ok(!fitsSegments(withFacts({ software: true }), [q], size));
   // Nine bindings: three weights of two planes and one of one, x and the sums.
-  assert.ok(fitsSegments(card, [k, k, k, q], f32));
-  assert.ok(!fitsSegments(card, [k, k, k, k], f32));
-  assert.ok(!fitsSegments(card, [weightOf("f16", 896, 896, 2 * 896 * PART_ROWS)], f32));
+  assert.ok(fitsSegments(card, [k, k, k, q], size));
+  assert.ok(!fitsSegments(card, [k, k, k, k], size));
+  assert.ok(!fitsSegments(card, [weightOf("f16", 896, 896, 2 * 896 * PART_ROWS)], size));
   // 14 chunks of 896 columns.
   const most = Math.floor(SCRATCH_BYTES / (4 * 14 * 896));
-  assert.ok(fitsSegments(card, [q], { rows: most, compute: "f32" }));
-  assert.ok(!fitsSegments(card, [q], { rows: most + 1, compute: "f32" }));
+  assert.ok(fitsSegments(card, [q], { rows: most }));
+  assert.ok(!fitsSegments(card, [q], { rows: most + 1 }));
 });
 
 Deno.test("segments take the largest tile that gives multiprocessors work together", () => {
   const tile = (rows: number, ...columns: number[]) =>
     Object.entries(TILES).find(([, tile]) =>
-      tile === chooseSegmentsTile({}, { rows, depth: 896 }, columns)
+      tile === chooseSegmentsTile(assumedGpu(), { rows, depth: 896, compute: "f32" }, columns)
     )![0];
   assert.equal(tile(8, 896, 128, 128, 48), "small");
   assert.equal(tile(64, 896, 128, 128, 48), "middle");
   assert.equal(tile(256, 896, 128, 128, 48), "large");
+  // In matrices of subgroups too, for operands in f16.
+  const card = assumedGpu(), features = ["shader-f16", SUBGROUP_MATRIX];
+  const matrices = { ...card, facts: { ...card.facts, features } };
+  for (const [rows, expected] of [[8, "16 × 64"], [64, "64 × 64"], [256, "128 × 128"]] as const) {
+    const chosen = (compute: "f32" | "f16") =>
+      chooseSegmentsTile(matrices, { rows, depth: 896, compute }, [896, 128, 128, 48]);
+    assert.deepEqual([chosen("f16").form, chosen("f32").form], ["matrices", "tiles"]);
+    assert.equal(`${chosen("f16").block_rows} × ${chosen("f16").block_columns}`, expected);
+  }
 });

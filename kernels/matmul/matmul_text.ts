@@ -19,6 +19,7 @@ import lanesNtWgsl from "./matmul_lanes_nt.wgsl" with { type: "text" };
 import operandsWgsl from "./matmul_operands.wgsl" with { type: "text" };
 import secondWgsl from "./matmul_lanes_second.wgsl" with { type: "text" };
 import segmentsWgsl from "./matmul_segments.wgsl" with { type: "text" };
+import segmentsTilesWgsl from "./matmul_segments_tiles.wgsl" with { type: "text" };
 import stageWgsl from "./matmul_stage.wgsl" with { type: "text" };
 import storeWgsl from "./matmul_store.wgsl" with { type: "text" };
 import stepsWgsl from "./matmul_steps.wgsl" with { type: "text" };
@@ -287,13 +288,11 @@ function tilesParts({ orientation }: MatmulKind, layout: TilesLayout): WgslPart[
   return stagedParts(orientation, tilesSizes(layout), { file: "matmul_tiles.wgsl", text: tilesWgsl });
 }
 
-/** The kernel's parts for the product of x with weights of these types. */
+/** The parts before those of a form for the product of x with weights of these types. */
 export function segmentsParts(
   types: readonly WeightTypeName[],
   compute: MatmulKind["compute"],
-  layout: TilesLayout,
 ): WgslPart[] {
-  const sizes = { ...tilesSizes(layout), SEGMENTS: types.length };
   let first = 1;
   const weights = types.flatMap((type, index) => {
     const loads_f16 = loadsF16({ weight: type, compute }), own = { index, binding: first };
@@ -307,8 +306,19 @@ export function segmentsParts(
     operandPart(compute),
     ...weights,
     constantsPart({ first }),
-    ...stagedParts("nt", sizes, { file: "matmul_segments.wgsl", text: segmentsWgsl }),
+    { file: "matmul_segments.wgsl", text: unroll(segmentsWgsl, { SEGMENTS: types.length }) },
   ];
+}
+
+/** The parts of the form `tiles` for the product of x with weights of these types. */
+export function segmentsTilesParts(
+  types: readonly WeightTypeName[],
+  compute: MatmulKind["compute"],
+  layout: TilesLayout,
+): WgslPart[] {
+  const sizes = { ...tilesSizes(layout), SEGMENTS: types.length };
+  const form = { file: "matmul_segments_tiles.wgsl", text: segmentsTilesWgsl };
+  return [...segmentsParts(types, compute), ...stagedParts("nt", sizes, form)];
 }
 
 /**

@@ -55,7 +55,7 @@ function groupProduct(pass: ProductPass, layer: number, group: number, x: Tensor
   });
   const segments: Weight[] = targets.map((target) => weights.layers[layer]!.linears[target]);
   if (place) segments.push({ type: "f32", values: adapter!.params.view(place), shape: place.shape });
-  if (!fitsTerms(terms) || !fitsSegments(recorder.gpu, segments, { rows, compute })) return null;
+  if (!fitsTerms(terms) || !fitsSegments(recorder.gpu, segments, { rows })) return null;
   const product = matmulSegments(recorder, { x, weights: segments }, { compute });
   return { product, terms, scale: adapter?.scale ?? 0, compute };
 }

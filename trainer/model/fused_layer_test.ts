@@ -1,6 +1,6 @@
 import { deepEqual, ok } from "node:assert/strict";
 import type { LoraTarget } from "../../core/lora_targets.ts";
-import type { Gpu } from "../../kernels/device.ts";
+import { type Gpu, SUBGROUP_MATRIX } from "../../kernels/device.ts";
 import {
   expectClose,
   gpuTest,
@@ -12,6 +12,7 @@ import {
 import type { Grid, Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import { attentionPaged } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
+import { withEmulatedMatrices } from "../../kernels/matmul/emulated_matrices_testing.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { gatherRows } from "../../kernels/rows/rows.ts";
 import { ropeTable } from "../../kernels/rope/rope.ts";
@@ -35,9 +36,9 @@ const TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj",
 /** Remembers the names of dispatched kernels. */
 class NamingRecorder extends Recorder {
   readonly names: string[] = [];
-  override dispatch<K extends Kernel>(...given: [K, Params<K>, Operands<K>, Grid]): void {
-    this.names.push(given[0].name);
-    super.dispatch(...given);
+  override dispatch<K extends Kernel>(kernel: K, ...given: [Params<K>, Operands<K>, Grid]): void {
+    this.names.push(kernel.name);
+    super.dispatch(withEmulatedMatrices(kernel), ...given);
   }
 }
 
@@ -261,16 +262,20 @@ const kinds = (names: readonly string[]) =>
   names.map((name) => name.replace(/^(matmul_(?:segments|n[nt])|attention_paged).*/, "$1"))
     .filter((name, i, all) => name !== ATTENTION || all[i - 1] !== ATTENTION);
 
+/** Those of software adapters, and of GPUs that multiply scalars or, with operands in f16, matrices. */
+const FORMS = ["lanes", "tiles", "matrices"] as const;
+
 /**
  * What a form fuses of each case: all of a layer on GPUs; on software adapters what follows the projections, and pairs of them.
  */
 for (const given of CASES) {
-  for (const form of ["lanes", "tiles"] as const) {
+  for (const form of given.compute === "f16" ? FORMS : FORMS.slice(0, 2)) {
     gpuTest(
       `what is fused for few rows has the bits of the trainer's operations (${form}): ${given.name}`,
       async (device) => {
         // The forms of another device, on any one.
-        const gpu: Gpu = { ...device, facts: { ...device.facts, software: form === "lanes" } };
+        const features = [...device.facts.features, ...form === "matrices" ? [SUBGROUP_MATRIX] : []];
+        const gpu: Gpu = { ...device, facts: { ...device.facts, features, software: form === "lanes" } };
         const allocator = new Allocator(gpu.device), model = modelOf(gpu, allocator, given);
         const parts = { model, adapter: adapterOf(allocator, model, given), given };
         try {
@@ -292,7 +297,9 @@ for (const given of CASES) {
               hidden.subarray(row * model.shape.width, (row + 1) * model.shape.width);
             expectClose(of_row(last), of_row(plain), EXACT, `row ${row} alone in the last layer`);
           }
-          if (form === "tiles") {
+          if (form !== "lanes") {
+            const products = [...plain.names, ...fused.names].filter((name) => /^matmul_(n|seg)/.test(name));
+            ok(products.every((name) => name.endsWith(`_${form}`)));
             return deepEqual(kinds(fused.names).slice(-given.kernels.length), given.kernels);
           }
           const gates = given.twins.includes("gate, up") ? ["gated_activation_forward"] : [];

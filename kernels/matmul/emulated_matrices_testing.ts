@@ -4,43 +4,44 @@ import { defineKernel, type Kernel, kernelText } from "../kernel.ts";
 import { unroll } from "../unroll.ts";
 import { SUBGROUP_MATRICES_FILE } from "./matmul_matrices.ts";
 
-/** As subgroup_matrices.wgsl: a lane has 256 / SIZE neighbouring sums of a matrix, and reads operands where they lie. */
+/** As subgroup_matrices.wgsl: a lane has the vectors of a matrix that it has in passing, and reads operands where they lie. */
 const TEXT = `
 alias Left = u32;
 struct Right { column: u32, chunk: u32 }
-struct Sums { v: array<f32, {256/SIZE}> }
+struct Sums {
+  #for v VECTORS
+  v{v}: vec4<f32>,
+  #end
+}
 
 fn load_left(at: u32) -> Left { return at; }
 fn load_right(column: u32, chunk: u32) -> Right { return Right(column, chunk); }
 
 fn multiply(left: Left, right: Right, sums: Sums) -> Sums {
   var out = sums;
-  let at = right_at(right.column, right.chunk);
-  for (var i = 0u; i < {256/SIZE}u; i++) {
-    let element = lane * {256/SIZE}u + i;
-    let row = element / 16u;
-    let column = element % 16u;
-    for (var k = 0u; k < 16u; k++) {
-      out.v[i] += f32(tile_x[left + row * {X_STRIDE}u + k / 4u][k % 4u]) * f32(RIGHT);
-    }
+  // From the end: the order inside of 16 steps is the device's.
+  for (var k = 4u; k > 0u; k--) {
+    let k4 = k - 1u;
+    let w = low_rank_at(right.column + 4u * (lane % 4u), 4u * right.chunk + k4);
+    #for v VECTORS
+    out.v{v} = add_low_rank(out.v{v}, vec4<f32>(tile_x[left + passing_at({v}u).x * {X_STRIDE}u + k4]), w);
+    #end
   }
   return out;
 }
 
 fn load_sums(at: u32) -> Sums {
-  var out: Sums;
-  for (var i = 0u; i < {256/SIZE}u; i++) {
-    let element = lane * {256/SIZE}u + i;
-    out.v[i] = passing[at + element / 4u][element % 4u];
-  }
-  return out;
+  return Sums(
+    #for v VECTORS
+    passing[at + lane + {v*SIZE}u],
+    #end
+  );
 }
 
 fn store_sums(at: u32, sums: Sums) {
-  for (var i = 0u; i < {256/SIZE}u; i++) {
-    let element = lane * {256/SIZE}u + i;
-    passing[at + element / 4u][element % 4u] = sums.v[i];
-  }
+  #for v VECTORS
+  passing[at + lane + {v*SIZE}u] = sums.v{v};
+  #end
 }
 `;
 
@@ -52,17 +53,9 @@ export function withEmulatedMatrices<K extends Kernel>(kernel: K): K {
   const at = kernel.wgsl.findIndex(({ file }) => file === SUBGROUP_MATRICES_FILE);
   if (at < 0) return kernel;
   if (!emulated.has(kernel)) {
-    const text = kernel.wgsl[at]!.text, whole = kernelText(kernel);
-    const number = (pattern: RegExp, text: string) => Number(text.match(pattern)![1]);
-    const sizes = {
-      X_STRIDE: number(/&tile_x, at, (\d+)u/, text),
-      W_STRIDE: number(/right_at\(column, chunk\), (\d+)u/, text),
-      SIZE: number(/lane = thread % (\d+)u/, whole),
-    };
-    const right = text.includes("col_major")
-      ? "tile_w[at + column * {W_STRIDE}u + k / 4u][k % 4u]"
-      : "tile_w[at + k * {W_STRIDE}u + column / 4u][column % 4u]";
-    const part = { file: "emulated_matrices", text: unroll(TEXT.replace("RIGHT", right), sizes) };
+    const text = kernelText(kernel), number = (pattern: RegExp) => Number(text.match(pattern)![1]);
+    const SIZE = number(/lane = thread % (\d+)u/), X_STRIDE = number(/&tile_x, at, (\d+)u/);
+    const part = { file: "emulated_matrices", text: unroll(TEXT, { SIZE, VECTORS: 64 / SIZE, X_STRIDE }) };
     emulated.set(kernel, defineKernel({ ...kernel, wgsl: kernel.wgsl.with(at, part) }));
   }
   return emulated.get(kernel)! as K;

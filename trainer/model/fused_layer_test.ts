@@ -275,7 +275,11 @@ for (const given of CASES) {
       async (device) => {
         // The forms of another device, on any one.
         const features = [...device.facts.features, ...form === "matrices" ? [SUBGROUP_MATRIX] : []];
-        const gpu: Gpu = { ...device, facts: { ...device.facts, features, software: form === "lanes" } };
+        const gpu: Gpu = {
+          ...device,
+          facts: { ...device.facts, features, software: form === "lanes" },
+          ...form === "matrices" && { subgroup_size: 32 },
+        };
         const allocator = new Allocator(gpu.device), model = modelOf(gpu, allocator, given);
         const parts = { model, adapter: adapterOf(allocator, model, given), given };
         try {

@@ -23,7 +23,7 @@ import { policyLoss, sequenceRatio, sftLoss } from "./loss/policy_loss.ts";
 import { preferenceLoss } from "./loss/preference_loss.ts";
 import { type LoraTerm, matmul, takesNorm } from "./matmul/matmul.ts";
 import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
-import { chooseMatrices, everyLayout, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
+import { everyLayout, everyMatrices, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { matmulSegments } from "./matmul/matmul_segments.ts";
 import { fitsTwin, matmulTwin } from "./matmul/matmul_twin.ts";
 import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
@@ -131,10 +131,14 @@ const SEGMENT_TYPES: readonly (readonly WeightTypeName[])[] = [
 function listSegments(list: KernelLister): void {
   for (const types of SEGMENT_TYPES) {
     const weights = types.map((type) => weightOf(type, 64, 256)), { large, middle, small } = TILES;
+    const x = f32(20, 256), matrices = everyMatrices(list.gpu, "f16");
     for (const layout of [large, middle, small]) {
-      const recorder = list.for(layoutName({ ...layout, split: false })), x = f32(20, 256);
-      matmulSegments(recorder, { x, weights }, { compute: "f16", layout });
+      const recorder = list.for(layoutName({ ...layout, split: false }));
+      if (matrices.length === 0) matmulSegments(recorder, { x, weights }, { compute: "f16", layout });
       if (types[0] === "f16") matmulSegments(recorder, { x, weights }, { compute: "f32", layout });
+    }
+    for (const layout of matrices) {
+      matmulSegments(list.for(layoutName(layout)), { x, weights }, { compute: "f16", layout });
     }
   }
 }
@@ -194,11 +198,8 @@ function layoutsOf(
   gpu: KernelLister["gpu"],
   { compute, ...kind }: MatmulKind,
 ): MatmulLayout[] {
-  const matrices = [20, 100, 1000].map((rows) =>
-    chooseMatrices(gpu, compute, { rows, columns: 20_000, depth: 256 })
-  );
-  if (matrices.some((layout) => layout === null)) return everyLayout(gpu, { reads_pairs: readsPairs(kind) });
-  return matrices.map((layout) => layout!);
+  const matrices = everyMatrices(gpu, compute);
+  return matrices.length > 0 ? matrices : everyLayout(gpu, { reads_pairs: readsPairs(kind) });
 }
 
 function listMatmul(list: KernelLister): void {

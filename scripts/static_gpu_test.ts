@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { assumedGpu } from "../kernels/assumed_gpu.ts";
 import { countingGpu } from "../kernels/counting_gpu.ts";
+import { SUBGROUP_MATRIX } from "../kernels/device.ts";
 import { type Kernel, kernelText } from "../kernels/kernel.ts";
 import { matmulKernel } from "../kernels/matmul/matmul_kernel.ts";
 import { chooseLayout } from "../kernels/matmul/matmul_layout.ts";
@@ -208,6 +209,21 @@ Deno.test("the recorded steps are those of the program, and every kernel in them
     );
     assert.deepEqual([...new Set(unknown.map(({ kernel }) => kernel.name))], []);
   }
+});
+
+Deno.test("matrices of subgroups have as many dispatches, and take all products with operands in f16", async () => {
+  const kinds = async (features: readonly string[]) => {
+    const counted = await countedModel("0.5b", "f16", features);
+    const { prefill, decode } = await samplingLaunches(counted, { sequences: 64, prompt: 4 });
+    return [...prefill, ...decode].map(({ kernel: { name } }) => name).filter((name) => name !== CHUNKS);
+  };
+  const CHUNKS = "matmul_chunks", tiles = await kinds([]), matrices = await kinds([SUBGROUP_MATRIX]);
+  const isProductOf = (form: string) => (name: string) => /^matmul_/.test(name) && name.endsWith(`_${form}`);
+  assert.deepEqual(
+    tiles.map((name) => isProductOf("tiles")(name) ? name.replace(/tiles$/, "matrices") : name),
+    matrices,
+  );
+  assert.ok(matrices.filter(isProductOf("matrices")).length > 2 * 4 * 24);
 });
 
 Deno.test("a machine without a driver or a compiler is told what is missing", async () => {

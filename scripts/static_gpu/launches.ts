@@ -66,13 +66,18 @@ export interface CountedModel {
   adapter: DeviceAdapter;
 }
 
-/** A model of this size with an adapter, on the GPU that plans assume. */
-export async function countedModel(name: HeaderName, compute: "f32" | "f16"): Promise<CountedModel> {
+/** A model of this size with an adapter, on the GPU that plans assume and, if any, with more features. */
+export async function countedModel(
+  name: HeaderName,
+  compute: "f32" | "f16",
+  features: readonly string[] = [],
+): Promise<CountedModel> {
   const folder = await Deno.makeTempDir();
   try {
     await makeHeader(`${folder}/model.gguf`, name);
     using file = await openGgufHeader(`${folder}/model.gguf`);
-    const gpu = countingGpu(assumedGpu()), allocator = new Allocator(gpu.device, { refuse: () => {} });
+    const card = assumedGpu(), facts = { ...card.facts, features: [...card.facts.features, ...features] };
+    const gpu = countingGpu({ ...card, facts }), allocator = new Allocator(gpu.device, { refuse: () => {} });
     const { model } = createModel(gpu, allocator, { file, options: { compute, max_context: MAX_CONTEXT } });
     const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, LORA));
     return { model: { ...model, recorder: new LaunchRecorder(gpu) }, allocator, adapter };

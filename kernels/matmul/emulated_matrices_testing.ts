@@ -1,8 +1,7 @@
 /** Matrices that a workgroup computes without the help of its subgroups, so that every adapter runs matmul_matrices.wgsl. */
 
-import { defineKernel, type Kernel, kernelText } from "../kernel.ts";
+import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { unroll } from "../unroll.ts";
-import { SUBGROUP_MATRICES_FILE } from "./matmul_matrices.ts";
 
 /** As subgroup_matrices.wgsl: a lane has the vectors of a matrix that it has in passing, and reads operands where they lie. */
 const TEXT = `
@@ -45,18 +44,24 @@ fn store_sums(at: u32, sums: Sums) {
 }
 `;
 
-const emulated = new Map<Kernel, Kernel>();
+/** What of a kernel's text defines the matrices of a subgroup. */
+const MATRICES = /^alias Left = subgroup_matrix_left[^]*?^fn store_sums\(.*$/m;
 
-/** The kernel with the emulation in place of the matrices of a subgroup; one that has none is returned as it is. */
-export function withEmulatedMatrices<K extends Kernel>(kernel: K): K {
-  if (typeof kernel.wgsl === "string") return kernel;
-  const at = kernel.wgsl.findIndex(({ file }) => file === SUBGROUP_MATRICES_FILE);
-  if (at < 0) return kernel;
-  if (!emulated.has(kernel)) {
-    const text = kernelText(kernel), number = (pattern: RegExp) => Number(text.match(pattern)![1]);
-    const SIZE = number(/lane = thread % (\d+)u/), X_STRIDE = number(/&tile_x, at, (\d+)u/);
-    const part = { file: "emulated_matrices", text: unroll(TEXT, { SIZE, VECTORS: 64 / SIZE, X_STRIDE }) };
-    emulated.set(kernel, defineKernel({ ...kernel, wgsl: kernel.wgsl.with(at, part) }));
-  }
-  return emulated.get(kernel)! as K;
+/** A kernel's text with the emulation in place of the matrices of a subgroup; one that has none stays as it is. */
+function emulated(text: string): string {
+  if (!MATRICES.test(text)) return text;
+  const number = (pattern: RegExp) => Number(text.match(pattern)![1]);
+  const SIZE = number(/lane = thread % (\d+)u/), X_STRIDE = number(/&tile_x, at, (\d+)u/);
+  return text.replace(MATRICES, unroll(TEXT, { SIZE, VECTORS: 64 / SIZE, X_STRIDE }));
+}
+
+/** Invocations of what stands for a subgroup: with few each has many sums, and software adapters compile for long. */
+const SUBGROUP_SIZE = 32;
+
+/** A device in the forms of a GPU whose subgroups multiply matrices, which it emulates. */
+export function withEmulatedMatrices({ device, facts }: Gpu): Gpu {
+  const createShaderModule = device.createShaderModule.bind(device);
+  device.createShaderModule = (given) => createShaderModule({ ...given, code: emulated(given.code) });
+  const features = [...facts.features, SUBGROUP_MATRIX];
+  return { device, facts: { ...facts, features, software: false }, subgroup_size: SUBGROUP_SIZE };
 }

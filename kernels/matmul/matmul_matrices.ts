@@ -28,9 +28,6 @@ export interface MatricesLayout {
   split: boolean;
 }
 
-/** The part that defines matrices and what is done with them. Tests replace it. */
-export const SUBGROUP_MATRICES_FILE = "subgroup_matrices.wgsl";
-
 /** Subgroups of a workgroup. */
 const SUBGROUPS = 4;
 
@@ -64,7 +61,7 @@ function productParts(
   const is_nt = orientation === "nt", stage = is_nt ? matricesNtWgsl : matricesNnWgsl;
   const matrices = subgroupMatricesWgsl.replace("W_LAYOUT", is_nt ? "col_major" : "row_major");
   return [
-    { file: SUBGROUP_MATRICES_FILE, text: unroll(matrices, sizes) },
+    { file: "subgroup_matrices.wgsl", text: unroll(matrices, sizes) },
     { file: `matmul_matrices_${orientation}.wgsl`, text: unroll(stage, sizes) },
     { file: work.file, text: unroll(work.text, sizes) },
     { file: "matmul_matrices.wgsl", text: unroll(matricesWgsl, sizes) },

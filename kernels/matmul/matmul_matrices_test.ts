@@ -14,8 +14,7 @@ import {
   uploadWeight,
 } from "../gpu_testing.ts";
 import type { Gpu } from "../device.ts";
-import type { Kernel, WgslPart } from "../kernel.ts";
-import type { Recorder } from "../recorder.ts";
+import type { WgslPart } from "../kernel.ts";
 import { dawnTest } from "../webgpu/dawn_testing.ts";
 import { openDawn } from "../webgpu/dawn_provider.ts";
 import { PART_ROWS, weightParts } from "../weights/weight.ts";
@@ -123,18 +122,6 @@ dawnTest(
   },
 );
 
-/** A recorder that dispatches kernels with emulated matrices. */
-function emulating(recorder: Recorder): Recorder {
-  return {
-    gpu: recorder.gpu,
-    empty: recorder.empty,
-    scratch: recorder.scratch,
-    dispatch(kernel: Kernel, ...rest: [never, never, never]) {
-      recorder.dispatch(withEmulatedMatrices(kernel), ...rest);
-    },
-  } as unknown as Recorder;
-}
-
 const rounded = (values: Float64Array) => Float64Array.from(Float16Array.from(values));
 
 interface Setting {
@@ -144,7 +131,8 @@ interface Setting {
   parts?: number;
 }
 
-async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting) {
+async function runCase(device: Gpu, shape: MatmulCase, setting: Setting) {
+  const gpu = withEmulatedMatrices(device);
   const { rows, depth, columns, rank } = shape, { orientation, layout, type = "f16", parts = 1 } = setting;
   const stride = rank + 8, scale = 0.5;
   const weight_shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
@@ -163,7 +151,7 @@ async function runCase(gpu: Gpu, shape: MatmulCase, setting: Setting) {
     const weight = uploadWeight(parts === 1 ? allocator : limited, { type, shape: weight_shape }, w.bytes);
     assert.equal(weightParts(weight).length, parts);
     const lora = rank === 0 ? undefined : { u: t.u, column: 4, matrix: t.matrix, scale };
-    matmul(emulating(recorder), orientation, {
+    matmul(recorder, orientation, {
       ...{ x: t.x, weight, y: t.y, lora },
       residual: shape.residual ? t.residual : undefined,
     }, { compute: "f16", layout });

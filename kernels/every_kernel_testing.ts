@@ -25,6 +25,7 @@ import { type LoraTerm, matmul, takesNorm } from "./matmul/matmul.ts";
 import { type MatmulKind, readsPairs } from "./matmul/matmul_text.ts";
 import { everyLayout, everyMatrices, layoutName, type MatmulLayout, TILES } from "./matmul/matmul_layout.ts";
 import { matmulSegments } from "./matmul/matmul_segments.ts";
+import { rowScales } from "./matmul/row_scales.ts";
 import { fitsTwin, matmulTwin } from "./matmul/matmul_twin.ts";
 import { type Recorder, SCRATCH_BYTES } from "./recorder.ts";
 import { rmsNorm, rmsNormBackward } from "./rms_norm/rms_norm.ts";
@@ -214,6 +215,16 @@ function listMatmul(list: KernelLister): void {
         }
       }
     }
+  }
+  for (const layout of everyMatrices(list.gpu, "f16")) {
+    const tensors = {
+      x: f32(20, 64),
+      weight: weightOf("f16", 64, 256),
+      y: f32(20, 256),
+      row_scales: f32(20),
+    };
+    rowScales(list.for("any rows"), { x: tensors.x, scales: tensors.row_scales });
+    matmul(list.for(layoutName(layout)), "nn", tensors, { compute: "f16", layout });
   }
   const long = weightOf("f32", 64, 512), split = { ...TILES.small, split: true };
   if (deviceForm(list.gpu) === "tiles") {

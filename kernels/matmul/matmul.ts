@@ -3,7 +3,7 @@
 import type { Gpu } from "../device.ts";
 import { defineKernel } from "../kernel.ts";
 import { type Recorder, SCRATCH_BYTES } from "../recorder.ts";
-import { ceilDiv, expectMultiple, expectShape, ShapeError } from "../shape.ts";
+import { ceilDiv, elementCount, expectMultiple, expectShape, ShapeError } from "../shape.ts";
 import { type Tensor, view } from "../tensor.ts";
 import { unroll } from "../unroll.ts";
 import { deviceOptions, wrappedGrid } from "../variant.ts";
@@ -65,6 +65,11 @@ export interface MatmulOperands {
   lora?: LoraTerm | undefined;
   /** `[N, columns] f32`, added to the product; another buffer than y. */
   residual?: Tensor | undefined;
+  /**
+   * `[N] f32`, powers of two: rows of x and of the low-rank term's u are multiplied by them before they are rounded to f16, and
+   * those of the product divided. {@link rowScales} computes them. Only where {@link takesMatrices}, and without a residual.
+   */
+  row_scales?: Tensor | undefined;
 }
 
 export interface MatmulOptions {
@@ -143,7 +148,7 @@ export function matmul(
   operands: MatmulOperands,
   options: MatmulOptions,
 ): void {
-  const { x, norm, weight, y, lora, residual } = operands;
+  const { x, norm, weight, y, lora, residual, row_scales } = operands;
   const [rows, depth] = expectShape(x, "x", 2);
   const [weightRows, weightColumns] = expectWeight(weight, "weight");
   const columns = orientation === "nt" ? weightRows : weightColumns;
@@ -158,6 +163,7 @@ export function matmul(
     chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
   if (lora?.u_is_a) expectLanes(layout, orientation);
   if (norm) expectNorm(norm, { layout, orientation, depth });
+  if (row_scales) expectScales(row_scales, { layout, rows, residual });
   const kind = { weight: weight.type, orientation, compute: options.compute };
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
@@ -182,6 +188,7 @@ export function matmul(
         a_rank: lora?.u_is_a ? own.rank : 0,
         reads_halves: readsHalves(recorder.gpu, layout, part.weight),
         ...{ has_rest: hasRest(layout, own.depth), norm_eps: norm?.eps ?? null },
+        ...{ is_scaled: row_scales !== undefined },
       }),
       {
         ...{ rows, ...own, ...(is_split && { addend: 0 }), x_stride: depth, y_stride: columns },
@@ -192,20 +199,23 @@ export function matmul(
         ...{ ...weightOperands(part.weight), ...(norm && { gamma: norm.gamma }), x },
         u: lora?.u ?? recorder.empty,
         lora: matrix ?? recorder.empty,
-        residual: !is_split && residual ? residual : recorder.empty,
+        ...(row_scales ? { row_scales } : { residual: !is_split && residual ? residual : recorder.empty }),
         y: is_split ? recorder.scratch : y,
       },
       [...grid(layout, rows, own.columns), is_split ? part.chunks : 1],
     );
   }
-  if (!is_split) return;
-  const count = rows * columns, tensors = { residual: residual ?? recorder.empty, y };
-  recorder.dispatch(
-    chunksKernel,
-    { count, chunks, addend },
-    { partials: recorder.scratch, ...tensors },
-    wrappedGrid(ceilDiv(count, CHUNKS_THREADS)),
-  );
+  if (is_split) addChunks(recorder, { chunks, addend }, { residual, y });
+}
+
+/** Records y as the sums of chunks in the scratch tensor, added in order. */
+function addChunks(
+  recorder: Recorder,
+  params: { chunks: number; addend: number },
+  { residual = recorder.empty, y }: Pick<MatmulOperands, "residual" | "y">,
+): void {
+  const count = elementCount(y.shape), grid = wrappedGrid(ceilDiv(count, CHUNKS_THREADS));
+  recorder.dispatch(chunksKernel, { count, ...params }, { partials: recorder.scratch, residual, y }, grid);
 }
 
 /** A part of a weight, with the chunks that it has: of the depth, and one for the low-rank term. */
@@ -272,6 +282,16 @@ export function expectNorm(
   expectShape(gamma, "gamma", [depth]);
   if (isForFew(layout) && orientation === "nt") return;
   throw new ShapeError("Cannot normalise x in a product: expected nt of few rows on a software adapter");
+}
+
+/** @throws {ShapeError} For a form without scales, a residual, or scales of other rows. */
+function expectScales(
+  row_scales: Tensor,
+  { layout, rows, residual }: { layout: MatmulLayout; rows: number; residual: Tensor | undefined },
+): void {
+  expectShape(row_scales, "row_scales", [rows]);
+  if (layout.form === "matrices" && !residual) return;
+  throw new ShapeError("Cannot scale rows: expected matrices of subgroups, and no residual");
 }
 
 /** @returns The rank. @throws {ShapeError} When a term does not belong to y. */

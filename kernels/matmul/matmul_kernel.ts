@@ -18,26 +18,29 @@ const kernels = new Map<string, Kernel>();
 
 const NO_TERMS: ProductTerms = {
   ...{ has_lora: false, a_rank: 0, addend: 0, continued: false, has_rest: false, reads_halves: false },
-  ...{ norm_eps: null, twin: null },
+  ...{ norm_eps: null, twin: null, is_scaled: false },
 };
 
 /**
  * The kernel of a kind and a layout; made once. Whether chunks have workgroups of their own does not change it, and the terms
- * only in the form `lanes`.
+ * only in the form `lanes`, but for scaled rows.
  */
 export function matmulKernel(
   kind: MatmulKind,
   layout: MatmulLayout,
   terms: ProductTerms = NO_TERMS,
 ): Kernel {
-  const key = JSON.stringify([kind, { ...layout, split: undefined }, layout.form === "lanes" && terms]);
+  const { is_scaled } = terms, own_terms = layout.form === "lanes" ? terms : is_scaled;
+  const key = JSON.stringify([kind, { ...layout, split: undefined }, own_terms]);
   let kernel = kernels.get(key);
   if (!kernel) {
     const { twin, norm_eps } = terms, planes = WEIGHT_TYPES[kind.weight].planes.map(({ name }) => name);
     const second = twin === null ? [] : planes.map(ofSecond);
     kernel = defineKernel({
       name: `matmul_${nameOf(kind, terms)}_${kind.weight}_${kind.compute}_${layout.form}`,
-      wgsl: layout.form === "matrices" ? matricesParts(kind, layout) : matmulParts(kind, layout, terms),
+      wgsl: layout.form === "matrices"
+        ? matricesParts(kind, layout, is_scaled)
+        : matmulParts(kind, layout, terms),
       params: {
         rows: "u32",
         columns: "u32",
@@ -57,7 +60,7 @@ export function matmulKernel(
       },
       inputs: [
         ...[...planes, ...second, ...norm_eps === null ? [] : ["gamma"]],
-        ...["x", "u", "lora", twin === null ? "residual" : ofSecond("lora")],
+        ...["x", "u", "lora", is_scaled ? "row_scales" : twin === null ? "residual" : ofSecond("lora")],
       ],
       outputs: ["y", ...twin === "both" ? [ofSecond("y")] : []],
       ...(layout.form === "lanes" &&
@@ -69,7 +72,8 @@ export function matmulKernel(
 }
 
 /** What tells a kernel of a product from others: its orientation, or what it does with two weights. */
-function nameOf({ orientation }: MatmulKind, { twin }: ProductTerms): string {
+function nameOf({ orientation }: MatmulKind, { twin, is_scaled }: ProductTerms): string {
+  if (is_scaled) return `${orientation}_scaled`;
   if (twin === null) return orientation;
   return twin === "both" ? "twin" : "twin_gated";
 }

@@ -68,11 +68,20 @@ function productParts(
   ];
 }
 
-/** The parts of a product with one weight. */
-export function matricesParts(kind: MatmulKind, layout: MatricesLayout): WgslPart[] {
+/**
+ * The parts of a product with one weight.
+ *
+ * @param is_scaled See `ProductTerms.is_scaled`.
+ */
+export function matricesParts(kind: MatmulKind, layout: MatricesLayout, is_scaled: boolean): WgslPart[] {
   const sizes = { ...sizesOf(kind.orientation, layout), LOW_RANK: 1, CONTINUES: 1 };
   const work = { file: "matmul_matrices_whole.wgsl", text: matricesWholeWgsl };
-  return [...stagedWeightParts(kind), ...productParts(kind.orientation, sizes, work)];
+  const own_scale = { file: "row_scale", text: "fn row_scale(row: u32) -> f32 { return 1.0; }\n" };
+  return [
+    ...stagedWeightParts(kind, is_scaled),
+    ...is_scaled ? [] : [own_scale],
+    ...productParts(kind.orientation, sizes, work),
+  ];
 }
 
 /** The parts of the product of x with weights of these types; see `matmulSegments`. */

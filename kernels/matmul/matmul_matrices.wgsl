@@ -125,7 +125,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       #for v VECTORS
       {
         let at = passing_at({v}u);
-        passing[part * 64u + 4u * at.x + at.y] = load_sum(first_row + {16*i}u + at.x, column4 + {4*j}u + at.y);
+        let row = first_row + {16*i}u + at.x;
+        passing[part * 64u + 4u * at.x + at.y] = row_scale(row) * load_sum(row, column4 + {4*j}u + at.y);
       }
       #end
       workgroupBarrier();

@@ -25,6 +25,7 @@ import { CASES, CHUNK_CASES, type MatmulCase } from "./matmul_cases.ts";
 import { chooseMatrices, chunkLength, everyMatrices, layoutName, takesMatrices } from "./matmul_layout.ts";
 import { type MatricesLayout, matricesParts, segmentsMatricesParts } from "./matmul_matrices.ts";
 import { matmulReference } from "./matmul_reference.ts";
+import { rowScales } from "./row_scales.ts";
 
 /** A GPU whose subgroups multiply matrices. */
 function cardWith(...features: string[]): GpuCard {
@@ -107,10 +108,12 @@ dawnTest(
     for (const layout of LAYOUTS) {
       for (const weight of WEIGHT_TYPE_NAMES) {
         for (const orientation of ["nt", "nn"] as const) {
-          await check(
-            `${orientation} ${weight} ${layout.block_rows}`,
-            matricesParts({ weight, orientation, compute: "f16" }, layout),
-          );
+          for (const is_scaled of [false, true]) {
+            await check(
+              `${orientation} ${weight} ${layout.block_rows} ${is_scaled}`,
+              matricesParts({ weight, orientation, compute: "f16" }, layout, is_scaled),
+            );
+          }
         }
       }
       await check(
@@ -121,6 +124,13 @@ dawnTest(
     device.destroy();
   },
 );
+
+/** Of gradients: one chunk in part, several, and a weight in parts. */
+const SCALED = [
+  { type: "f16", rows: 33, depth: 68, columns: 76, parts: 1 },
+  { type: "f16", rows: 21, depth: 640, columns: 96, parts: 1 },
+  { type: "q8_0", rows: 17, depth: 2 * PART_ROWS + 32, columns: 64, parts: 3 },
+] as const;
 
 const rounded = (values: Float64Array) => Float64Array.from(Float16Array.from(values));
 
@@ -231,3 +241,73 @@ gpuTest(
   },
   lacksF16,
 );
+
+/** Rows of small numbers, as gradients are; one of zeros, one of large numbers, and one whose numbers have many powers. */
+function gradientRows(rows: number, depth: number): Float64Array {
+  const values = randomNormal(1, rows * depth);
+  const factorOf = (row: number, d: number) =>
+    row === 1 ? 0 : row === 2 ? 1e12 : row === 3 ? 2 ** -(d % 20) * 1e-6 : 10 ** -(4 + row % 9);
+  return values.map((value, i) => value * factorOf(Math.floor(i / depth), i % depth));
+}
+
+gpuTest("scales bring the largest number of a row between 2^14 and 2^15", async (gpu) => {
+  const rows = 300, depth = 132, rank = 8, x = gradientRows(rows, depth).map(Math.fround);
+  const u = randomNormal(2, rows * rank, 0).map((value, i) => Math.fround(value * 10 ** -(i % 12)));
+  x[4 * depth + 7] = Infinity;
+  x[5 * depth + 7] = NaN;
+  x[6 * depth] = 2 ** -130;
+  const given = { x: [x, [rows, depth]], u: [u, [rows, rank]], scales: filled(NaN, rows) } as const;
+  for (const scale of [0, -0.5]) {
+    const { scales } = await run(gpu, given, (recorder, { x, u, scales }) => {
+      rowScales(recorder, { x, lora: scale === 0 ? null : { u, scale }, scales });
+    });
+    for (const [row, value] of scales.entries()) {
+      const largest = Math.max(
+        ...x.subarray(row * depth, (row + 1) * depth).map(Math.abs),
+        ...u.subarray(row * rank, (row + 1) * rank).map((value) => Math.abs(scale * value)),
+      );
+      if (largest === 0) assert.equal(value, 2 ** 126);
+      else if (!Number.isFinite(largest)) assert.equal(value, 2 ** -114);
+      else assert.equal(value, 2 ** (14 - Math.floor(Math.log2(largest))), `row ${row}`);
+    }
+  }
+});
+
+gpuTest("products of scaled rows keep the bits of numbers that f16 has not", async (gpu) => {
+  const device = withEmulatedMatrices(gpu), rank = 8, scale = 0.5;
+  for (const { type, rows, depth, columns, parts } of SCALED) {
+    const x = gradientRows(rows, depth), before = randomNormal(7, rows * columns).map((v) => v * 1e-6);
+    const u = randomNormal(4, rows * rank).map((v, i) => v * 10 ** -(4 + Math.floor(i / rank) % 9));
+    const matrix = randomNormal(5, rank * columns), w = randomWeight(2, type, columns * depth);
+    const limited = limitedAllocator(device, parts === 1 ? 4 * depth * columns : PART_ROWS * columns);
+    let first: Float64Array | null = null;
+    for (const layout of EMULATED.flatMap((tile) => [false, true].map((split) => ({ ...tile, split })))) {
+      const { y } = await run(device, {
+        ...{ x: [x, [rows, depth]], u: [u, [rows, rank]], matrix: [matrix, [rank, columns]] },
+        ...{ y: [before, [rows, columns]], scales: filled(NaN, rows) },
+      }, (recorder, { x, u, matrix, scales, y }) => {
+        const weight = uploadWeight(limited, { type, shape: [depth, columns] }, w.bytes);
+        assert.equal(weightParts(weight).length, parts);
+        const lora = { u, column: 0, matrix, scale };
+        rowScales(recorder, { x, lora, scales });
+        matmul(recorder, "nn", { x, weight, y, lora, row_scales: scales }, {
+          ...{ compute: "f16", accumulate: true, layout },
+        });
+      });
+      first ??= y;
+      expectClose(y, first, EXACT, JSON.stringify(layout));
+    }
+    const sizes = { rows, depth, columns, orientation: "nn" } as const;
+    const lora = { rank, stride: rank, column: 0, scale, u, matrix };
+    const expected = matmulReference({ ...sizes, x, w: w.values, lora });
+    for (let row = 0; row < rows; row++) {
+      const own = (of: Float64Array) => of.subarray(row * columns, (row + 1) * columns);
+      const change = own(first!).map((value, i) => value - own(before)[i]!);
+      const largest = Math.max(...own(expected).map(Math.abs));
+      // Operands have 11 bits, and what its few chunks are added to has 24.
+      const absolute = 2 ** -9 * largest + 2 ** -21 * Math.max(largest, ...own(before).map(Math.abs));
+      expectClose(change, own(expected), { relative: 0, absolute }, `row ${row} of ${JSON.stringify(sizes)}`);
+    }
+    limited.destroy();
+  }
+}, lacksF16);

@@ -1,6 +1,7 @@
 // What the workgroups of a product in matrices do (matmul_matrices.wgsl): the chunks of a tile of y, one after the other or
 // each by its own. A template for unroll.ts.
-// Operands are those of matmul_operands.wgsl, which is linked, as are matmul_store.wgsl and `weight_at`.
+// Operands are those of matmul_operands.wgsl, which is linked, as are `weight_at`, and matmul_store.wgsl and a `row_scale` of
+// 1, or matmul_store_scaled.wgsl.
 // Dispatch: ceil(N / BLOCK_ROWS) × ceil(columns / BLOCK_COLUMNS) × chunks / walked workgroups.
 
 fn work_of(group: vec3<u32>) -> Work {
@@ -12,8 +13,9 @@ fn work_of(group: vec3<u32>) -> Work {
 }
 
 fn x_at(row: u32, d: u32, is_lora: bool) -> operand4 {
-  if is_lora { return load_u(row, d); }
-  return load_x(row, d);
+  let scale = row_scale(row);
+  if is_lora { return to_operand(scale * params.lora_scale * u[u_place(row) + d]); }
+  return to_operand(scale * x[x_place(row) + d]);
 }
 
 fn w_at(segment: u32, i: u32, is_lora: bool) -> operand4 {

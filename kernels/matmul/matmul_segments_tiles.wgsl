@@ -1,5 +1,8 @@
-// The products of matmul_segments.wgsl in tiles of scalars: the sums of a chunk are those of matmul_tiles.wgsl. Linked:
-// `weight_at_s`, matmul_segments.wgsl, matmul_stage.wgsl and matmul_tiles_nt.wgsl. A template for unroll.ts.
+// The products of matmul_segments.wgsl in tiles of scalars: the sums of a chunk are those of matmul_tiles.wgsl.
+//
+//   sums_s[k, n, c] = Σ_d x[n, d] · W_s[c, d]     for the steps d of chunk k of segment s
+//
+// Linked: `weight_at_s`, matmul_segments.wgsl, matmul_stage.wgsl and matmul_tiles_nt.wgsl. A template for unroll.ts.
 
 fn load_w(index: u32, at: vec4<u32>) -> Block {
   #for s SEGMENTS

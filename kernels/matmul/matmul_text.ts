@@ -22,6 +22,7 @@ import segmentsWgsl from "./matmul_segments.wgsl" with { type: "text" };
 import segmentsTilesWgsl from "./matmul_segments_tiles.wgsl" with { type: "text" };
 import stageWgsl from "./matmul_stage.wgsl" with { type: "text" };
 import storeWgsl from "./matmul_store.wgsl" with { type: "text" };
+import storeScaledWgsl from "./matmul_store_scaled.wgsl" with { type: "text" };
 import stepsWgsl from "./matmul_steps.wgsl" with { type: "text" };
 import tilesWgsl from "./matmul_tiles.wgsl" with { type: "text" };
 import tilesNnWgsl from "./matmul_tiles_nn.wgsl" with { type: "text" };
@@ -105,6 +106,8 @@ export interface ProductTerms {
    * before they are multiplied with the second one's. Null: there is one weight.
    */
   twin: "both" | Activation | null;
+  /** Whether rows of x and u are scaled before they are rounded: only in the form `matrices`. */
+  is_scaled: boolean;
 }
 
 /** The kernel's parts: the weight's reader, what all forms share, and the form's own text. */
@@ -131,9 +134,9 @@ export function matmulParts(
  */
 function sharedParts(
   kind: MatmulKind,
-  { has_second = false, has_norm = false, ...options }:
+  { has_second = false, has_norm = false, is_scaled = false, ...options }:
     & ReaderOptions
-    & { has_second?: boolean; has_norm?: boolean },
+    & { has_second?: boolean; has_norm?: boolean; is_scaled?: boolean },
 ): WgslPart[] {
   const planes = WEIGHT_TYPES[kind.weight].planes.length;
   return [
@@ -141,14 +144,25 @@ function sharedParts(
     ...weightReader(WEIGHT_TYPES[kind.weight], options),
     constantsPart({ first: 1 + planes * (has_second ? 2 : 1) + (has_norm ? 1 : 0) }),
     { file: "matmul_operands.wgsl", text: operandsWgsl },
-    ...has_second ? [] : [{ file: "matmul_store.wgsl", text: storeWgsl }],
+    ...has_second ? [] : [storePart(is_scaled)],
   ];
 }
 
-/** The parts before those of a form that stages the weight: {@link sharedParts} and `weight_at(i)`, as it is staged. */
-export function stagedWeightParts(kind: MatmulKind): WgslPart[] {
+/** How sums are stored. */
+function storePart(is_scaled: boolean): WgslPart {
+  return is_scaled
+    ? { file: "matmul_store_scaled.wgsl", text: storeScaledWgsl }
+    : { file: "matmul_store.wgsl", text: storeWgsl };
+}
+
+/**
+ * The parts before those of a form that stages the weight: {@link sharedParts} and `weight_at(i)`, as it is staged.
+ *
+ * @param is_scaled See {@link ProductTerms.is_scaled}.
+ */
+export function stagedWeightParts(kind: MatmulKind, is_scaled = false): WgslPart[] {
   const loads_f16 = loadsF16(kind);
-  return [...sharedParts(kind, { loads_f16 }), weightAtPart("", loads_f16)];
+  return [...sharedParts(kind, { loads_f16, is_scaled }), weightAtPart("", loads_f16)];
 }
 
 /** Whether the weight lies in f16 and is staged so. */

@@ -105,6 +105,7 @@ export function matmulTwin(
   const [rank = 0] = ranks, term = terms?.[0], nothing = { addend: 0, continued: 0 };
   recorder.dispatch(
     matmulKernel(kind, layout, {
+      is_scaled: false,
       a_rank: term?.u_is_a ? rank : 0,
       ...{ has_lora: rank > 0, addend: 0, continued: false, twin: "h" in out ? out.activation : "both" },
       reads_halves: readsHalves(gpu, layout, first),

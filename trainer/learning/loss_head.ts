@@ -6,6 +6,7 @@
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "../../kernels/loss/cross_entropy.ts";
 import { klDivergence } from "../../kernels/loss/kl_divergence.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
+import { gradientOperands } from "../../kernels/matmul/row_scales.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
 import { fill, gatherRows, scatterAddRows } from "../../kernels/rows/rows.ts";
 import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
@@ -55,6 +56,7 @@ export class LossHead {
   readonly #d_hidden: Tensor;
   readonly #rstd: Tensor;
   readonly #logits: Tensor;
+  readonly #row_scales: Tensor;
   readonly #partials: Tensor;
   readonly #index: Tensor;
   readonly #ranges: Tensor;
@@ -76,6 +78,7 @@ export class LossHead {
     this.#d_hidden = create(rows, width);
     this.#rstd = create(rows);
     this.#logits = create(this.#chunk, vocabulary);
+    this.#row_scales = create(this.#chunk);
     this.#partials = create(vocabularyPartials(this.#chunk, vocabulary));
     this.#index = allocator.create("loss", [rows], "u32");
     this.#ranges = allocator.create("loss", [rows, 2], "u32");
@@ -154,8 +157,9 @@ export class LossHead {
       const { logit_soft_cap } = this.model.shape;
       crossEntropyBackward(recorder, { ...arrays, logits }, pass.first_target + start, logit_soft_cap);
       const d_chunk = this.#rows(d_normed, start, rows);
-      // Most entries are below the smallest f16, so this product always has f32 operands.
-      matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk }, { compute: "f32" });
+      const scales = view(this.#row_scales, [rows]);
+      const { row_scales, compute } = gradientOperands(recorder, this.model.compute, { x: logits, scales });
+      matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk, row_scales }, { compute });
     }
     const hidden = view(this.#hidden, normed.shape), d_hidden = view(this.#d_hidden, normed.shape);
     const rstd = view(this.#rstd, [count]), gamma = weights.output_norm;

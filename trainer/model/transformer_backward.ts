@@ -1,6 +1,7 @@
 /**
  * The backward pass. It computes gradients of the adapter's matrices only, because the base weights are frozen.
- * Its matmuls always have f32 operands, because most gradients are below the smallest f16.
+ * Its products have f32 operands, because most gradients are below the smallest f16; but those with the base weights have
+ * scaled rows in f16 where subgroups multiply matrices (`gradientOperands`).
  */
 
 import { LORA_TARGETS, type LoraTarget } from "../../core/lora_targets.ts";
@@ -8,8 +9,9 @@ import { attentionBackward } from "../../kernels/attention/attention.ts";
 import { gatedActivationBackward } from "../../kernels/gated_activation/gated_activation.ts";
 import { loraGradient, loraGradientPartials } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
+import { gradientOperands } from "../../kernels/matmul/row_scales.ts";
 import { rmsNormBackward } from "../../kernels/rms_norm/rms_norm.ts";
-import type { Allocator, Tensor } from "../../kernels/tensor.ts";
+import { type Allocator, type Tensor, view } from "../../kernels/tensor.ts";
 import type { KernelForm } from "../../kernels/variant.ts";
 import type { Weight } from "../../kernels/weights/weight.ts";
 import { firstRows, viewLayer } from "./activations.ts";
@@ -54,6 +56,7 @@ export class Gradients {
       q_raw: query,
       k_raw: key,
       d_u: Math.max(4, padded_rank),
+      row_scales: 1,
     };
     this.tensors = Object.fromEntries(
       Object.entries(widths).map(([name, size]) => [name, allocator.create("activations", [rows, size])]),
@@ -85,7 +88,8 @@ type GradientName =
   | "v"
   | "q_raw"
   | "k_raw"
-  | "d_u";
+  | "d_u"
+  | "row_scales";
 
 /**
  * Records the backward pass and adds to the gradient of the adapter. Before it, `gradients.hidden_states` holds
@@ -186,7 +190,10 @@ function linearBackward(
   if (d_x) {
     const lora = pair && { u: d_u, column: 0, matrix: adapter.params.view(pair.a), scale: alpha };
     const weight = weights.layers[layer]!.linears[target];
-    matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora }, { compute: "f32", accumulate });
+    const scales = view(pass.gradients.tensors.row_scales, [rows]);
+    const taken = gradientOperands(recorder, pass.model.compute, { x: d_y, lora, scales });
+    const { row_scales, compute } = taken;
+    matmul(recorder, "nn", { x: d_y, weight, y: d_x, lora, row_scales }, { compute, accumulate });
   }
   if (!pair) return;
   const u = loraAOutput(pass, layer, groupOf(target))!, { partials } = pass.gradients;

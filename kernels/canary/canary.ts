@@ -275,15 +275,20 @@ export async function testForms(
   }
 }
 
+/** A compiler's message goes on with the text that it means. */
+function firstLine(reason: string): string {
+  return reason.split("\n")[0]!;
+}
+
 /**
  * The device without the features whose variants are wrong, and without the layouts and the segments that are.
  * `facts.left_out` names all of them, with the reasons.
  */
 export function leaveOut(gpu: Gpu, { wrong, wrong_layouts, wrong_segments }: CanaryReport): Gpu {
   const left_out = [
-    ...wrong.map(({ variant, reason }) => `${variant.name} (${reason})`),
+    ...wrong.map(({ variant, reason }) => `${variant.name} (${firstLine(reason)})`),
     ...wrong_layouts.map((name) => `products in tiles of ${name}`),
-    ...wrong_segments === null ? [] : [`products of segments (${wrong_segments})`],
+    ...wrong_segments === null ? [] : [`products of segments (${firstLine(wrong_segments)})`],
   ];
   const left = without(gpu, wrong.map(({ variant }) => variant.feature));
   return {

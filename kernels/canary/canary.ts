@@ -45,7 +45,11 @@ const fractionAt = (i: number) => integerAt(i) / 9.7;
 
 const WEIGHT = Float32Array.from({ length: COLUMNS * DEPTH }, (_, i) => integerAt(i + 5));
 
-/** What the device gets wrong, as text; null if all products are right. @throws {ServiceError} As {@link CheckDevice.run} expects. */
+/**
+ * What the device gets wrong, as text; null if all products are right.
+ *
+ * @throws {ServiceError} When the driver does not compile a kernel, or loses the device.
+ */
 async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<string | null> {
   return await withRecorder(gpu, async (recorder, allocator) => {
     // A product of this size would take one of the tiles of subgroups alone.

@@ -104,6 +104,8 @@ export interface Device {
   backend: string;
   driver: string;
   features: string[];
+  /** The forms of kernels that the driver computes wrong or does not compile, which are not used. */
+  left_out: string[];
   limits: { [name: string]: number };
   /** Null where the driver does not tell. */
   vram_bytes: number | null;

@@ -8,7 +8,7 @@ import { isolationText } from "../agent/environment/local.ts";
 import { denoFolder, SEARCH_PATH } from "../agent/environment/program.ts";
 import { HAS_MCP } from "../config/check/built.ts";
 import { ENVIRONMENT_KINDS, missingPart } from "../config/environments.ts";
-import type { GpuCard } from "../core/device.ts";
+import type { DeviceFacts, GpuCard } from "../core/device.ts";
 import { deviceFolder, isTuned, tuningDevices } from "../core/device_lock.ts";
 import { ServiceError } from "../core/errors.ts";
 import { formatBytes, jsonText } from "../core/text.ts";
@@ -59,6 +59,11 @@ export function installCommand(system: string, is_root: boolean): string {
   return is_root ? install : `sudo sh -c '${install}'`;
 }
 
+/** What the device's driver computes wrong, which is therefore not used. */
+export function leftOutFact({ left_out = [] }: Pick<DeviceFacts, "left_out">): string {
+  return left_out.join("; ") || "none";
+}
+
 async function deviceRows(card: GpuCard): Promise<Row[]> {
   const { facts } = card, { limits } = facts, is_tuned = isTuned(tuningDevices(), facts);
   const rows: Row[] = [
@@ -66,6 +71,7 @@ async function deviceRows(card: GpuCard): Promise<Row[]> {
     ["webgpu", `${facts.webgpu}: ${facts.webgpu_reason}`],
     ["backend", `${facts.backend}, driver ${facts.driver || "unknown"}`],
     ["features", facts.features.join(", ") || "none"],
+    ["forms left out", leftOutFact(facts)],
     ["layouts of products", await tuningText(deviceFolder(), card, is_tuned)],
   ];
   for (const name of ["maxBufferSize", "maxStorageBufferBindingSize"]) {

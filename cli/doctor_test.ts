@@ -6,7 +6,7 @@ import { ENVIRONMENT_KINDS } from "../config/environments.ts";
 import { findIsolation } from "../agent/environment/bubblewrap.ts";
 import { isolationText } from "../agent/environment/local.ts";
 import { denoFolder, SEARCH_PATH } from "../agent/environment/program.ts";
-import { installCommand, leftoversFact, typescriptFact } from "./doctor.ts";
+import { installCommand, leftOutFact, leftoversFact, typescriptFact } from "./doctor.ts";
 import { runSvc } from "./context_fake.ts";
 
 Deno.test("the missing command is one line that can be copied", () => {
@@ -23,7 +23,15 @@ Deno.test("the doctor prints versions and variables, and exits with status 0, or
   assert.equal(install === null, device !== null);
   assert.equal(facts.deno.split(" ")[0], Deno.version.deno);
   assert.ok("DENO_WEBGPU_BACKEND" in facts && "SVC_DAWN" in facts);
-  if (device) assert.equal(facts.webgpu, `${device.webgpu}: ${device.webgpu_reason}`);
+  if (device) {
+    assert.equal(facts.webgpu, `${device.webgpu}: ${device.webgpu_reason}`);
+    assert.equal(facts["forms left out"], leftOutFact(device));
+  }
+  assert.equal(leftOutFact({}), "none");
+  assert.equal(
+    leftOutFact({ left_out: ["products of segments (h)", "a tile"] }),
+    "products of segments (h); a tile",
+  );
   for (const [type, { programs, missing_part }] of Object.entries(ENVIRONMENT_KINDS)) {
     const use = missing_part ?? type;
     for (const name of programs) assert.ok(facts[name].includes("/") || facts[name].includes(use), name);

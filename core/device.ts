@@ -22,6 +22,8 @@ export interface DeviceFacts {
   features: string[];
   limits: Record<string, number>;
   vram_bytes: number | null;
+  /** The forms of kernels that the driver computes wrong or does not compile, which are not used; absent: none is known. */
+  left_out?: string[];
   /** What the measuring of layouts did; absent where nothing was measured. */
   tuning?: string;
 }

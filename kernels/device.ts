@@ -15,6 +15,8 @@ export interface Gpu extends GpuCard {
   readonly layouts?: LayoutTable;
   /** The layouts of products that the driver computes wrong, by their names; absent: none is known. */
   readonly wrong_layouts?: readonly string[];
+  /** Whether the driver computes products of segments wrong, or what goes on with them; absent: that is not known. */
+  readonly wrong_segments?: boolean;
 }
 
 /** Products of matrices by a subgroup, which only Dawn has, and only where the driver has them. */

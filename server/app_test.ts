@@ -7,7 +7,7 @@ import { json, route } from "./routing/route.ts";
 import { type Sent, TEST_DEVICE as DEVICE, testApp } from "./app_testing.ts";
 
 /** What the API shows of the device. */
-const { vendor: _, subgroup_size: __, ...CARD } = DEVICE;
+const { vendor: _, subgroup_size: __, ...shown } = DEVICE, CARD = { ...shown, left_out: [] as string[] };
 
 /** Checks a problem document: all required fields, and the type of its status. */
 function assertProblem(answer: Sent, type: ProblemType): void {
@@ -34,9 +34,9 @@ Deno.test("a failed probe is repeated", async () => {
 });
 
 Deno.test("a device shows the contract's fields and no other", async () => {
-  const more = { ...DEVICE, vendor: "4318" };
+  const left_out = ["products of segments"], more = { ...DEVICE, vendor: "4318", left_out };
   const { send } = testApp({ probeDevices: () => Promise.resolve([more]) });
-  assert.deepEqual((await send("/v1/capabilities")).json.devices, [CARD]);
+  assert.deepEqual((await send("/v1/capabilities")).json.devices, [{ ...CARD, left_out }]);
 });
 
 Deno.test("the answer for an unknown path suggests only routes that there are", async () => {

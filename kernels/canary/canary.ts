@@ -1,17 +1,16 @@
 /**
  * Tests at the start that a device computes what its kernels say. A driver may be wrong in one form and right in
- * another, so each form that only some devices have is compared with the same product in float64, and with itself: the
- * bits of a row must not depend on the number of rows and on its place. Layouts of scalar products are compared with the
- * plain one.
+ * another, so each form of products that only some devices have is compared with the same product in float64, and with
+ * itself: the bits of a row must not depend on the number of rows and on its place. Of a GPU's other forms, layouts of scalar
+ * products are compared with the plain one, products of segments with the operations one by one, and attention with float64.
  */
 
 import { ServiceError } from "../../core/errors.ts";
 import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { matmul } from "../matmul/matmul.ts";
 import { everyMatrices, layoutName, type ScalarLayout, TILES } from "../matmul/matmul_layout.ts";
-import { Recorder } from "../recorder.ts";
-import { Allocator } from "../tensor.ts";
 import { createWeight, writeWeight } from "../weights/weight.ts";
+import { type SegmentsCase, withRecorder, wrongAttention, wrongSegments } from "./layer_forms.ts";
 
 /** A form that a device takes because it has a feature. */
 export interface Variant {
@@ -46,10 +45,13 @@ const fractionAt = (i: number) => integerAt(i) / 9.7;
 
 const WEIGHT = Float32Array.from({ length: COLUMNS * DEPTH }, (_, i) => integerAt(i + 5));
 
-/** What the device gets wrong, as text; null if all products are right. */
+/**
+ * What the device gets wrong, as text; null if all products are right.
+ *
+ * @throws {ServiceError} When the driver does not compile a kernel, or loses the device.
+ */
 async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<string | null> {
-  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu, allocator);
-  try {
+  return await withRecorder(gpu, async (recorder, allocator) => {
     // A product of this size would take one of the tiles of subgroups alone.
     const layouts = everyMatrices(gpu, compute), chosen = layouts.length > 0 ? layouts : [undefined];
     const cases = chosen.flatMap((layout) => ROWS.map((rows) => ({ layout, rows })));
@@ -84,14 +86,7 @@ async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<stri
       if (wrong !== null) return wrong;
     }
     return null;
-  } catch (error) {
-    // A form that the driver does not compile, or that loses the device, is wrong too.
-    if (error instanceof ServiceError) return error.message;
-    throw error;
-  } finally {
-    recorder.destroy();
-    allocator.destroy();
-  }
+  });
 }
 
 /** Rows of x, which repeat. */
@@ -124,59 +119,112 @@ function firstDifference(y: Float32Array, first_rows: Float32Array): string | nu
 /** Rows, columns and depth with complete tiles of all layouts, edges of some, and several chunks. */
 const TILED = { rows: 132, columns: 256, depth: 512 };
 
-/** The bits of a product in a layout. @throws {ServiceError} When the driver does not compile it, or loses the device. */
-async function tiledBits(gpu: Gpu, orientation: "nt" | "nn", layout: ScalarLayout): Promise<Uint32Array> {
-  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu, allocator);
-  try {
+/** The bits of products in a layout, in both orientations. */
+async function tiledBits(gpu: Gpu, layout: ScalarLayout): Promise<Uint32Array[]> {
+  return await withRecorder(gpu, async (recorder, allocator) => {
     const { rows, columns, depth } = TILED,
       numbers = Float32Array.from({ length: columns * depth }, (_, i) => fractionAt(i));
-    const shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
-    const weight = createWeight(allocator, "canary", { type: "f32", shape });
-    writeWeight(allocator, weight, new Uint8Array(numbers.buffer));
     const x = allocator.upload("canary", [rows, depth], numbers.subarray(0, rows * depth));
-    const y = allocator.create("canary", [rows, columns]);
-    matmul(recorder, orientation, { x, weight, y }, { compute: "f32", layout });
-    const [bytes] = await recorder.submitAndRead([y]);
-    return new Uint32Array(bytes!);
-  } finally {
-    recorder.destroy();
-    allocator.destroy();
+    const products = ORIENTATIONS.map((orientation) => {
+      const shape: [number, number] = orientation === "nt" ? [columns, depth] : [depth, columns];
+      const weight = createWeight(allocator, "canary", { type: "f32", shape });
+      writeWeight(allocator, weight, new Uint8Array(numbers.buffer));
+      const y = allocator.create("canary", [rows, columns]);
+      matmul(recorder, orientation, { x, weight, y }, { compute: "f32", layout });
+      return y;
+    });
+    return (await recorder.submitAndRead(products)).map((bytes) => new Uint32Array(bytes));
+  });
+}
+
+/** A device for checks. It is opened anew after a kernel that the driver did not compile: such a device goes on failing. */
+class CheckDevice {
+  readonly #open: () => Promise<Gpu>;
+  #gpu: Gpu | null = null;
+
+  constructor(open: () => Promise<Gpu>) {
+    this.#open = open;
+  }
+
+  async gpu(): Promise<Gpu> {
+    return this.#gpu ??= await this.#open();
+  }
+
+  /**
+   * What a check finds wrong, as text; null if nothing is. A form that the driver does not compile, that it refuses, or that
+   * loses the device, is wrong too.
+   */
+  async run(check: (gpu: Gpu) => Promise<string | null>): Promise<string | null> {
+    const gpu = await this.gpu();
+    try {
+      gpu.device.pushErrorScope("validation");
+      const wrong = await check(gpu), refused = await gpu.device.popErrorScope();
+      return wrong ?? refused?.message ?? null;
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      this.close();
+      return error.message;
+    }
+  }
+
+  close(): void {
+    this.#gpu?.device.destroy();
+    this.#gpu = null;
   }
 }
 
-/**
- * The layouts of a GPU's scalar products whose bits are not those of the plain one: tiles of few rows that walk their chunks.
- *
- * @param open Opens the device anew, after a layout that failed to compile.
- */
-async function wrongLayouts(open: () => Promise<Gpu>): Promise<string[]> {
-  let gpu = await open();
+/** The layouts of a GPU's scalar products whose bits are not those of the plain one: tiles of few rows that walk their chunks. */
+async function wrongLayouts(device: CheckDevice): Promise<string[]> {
   const wrong: string[] = [];
-  try {
-    if (gpu.facts.software) return [];
-    const bitsOf = async (layout: ScalarLayout) => [
-      ...await tiledBits(gpu, "nt", layout),
-      ...await tiledBits(gpu, "nn", layout),
-    ];
-    const plain = await bitsOf({ ...TILES.small, split: false });
-    for (
-      const layout of Object.values(TILES).flatMap((tile) =>
-        [false, true].map((split) => ({ ...tile, split }))
-      )
-    ) {
-      try {
-        const bits = await bitsOf(layout);
-        if (!bits.every((word, i) => word === plain[i])) wrong.push(layoutName(layout));
-      } catch (error) {
-        if (!(error instanceof ServiceError)) throw error;
-        wrong.push(layoutName(layout));
-        gpu.device.destroy();
-        gpu = await open();
-      }
+  let plain: Uint32Array[] = [];
+  const failed = await device.run(async (gpu) => {
+    plain = await tiledBits(gpu, { ...TILES.small, split: false });
+    return null;
+  });
+  for (const tile of Object.values(TILES)) {
+    for (const layout of [false, true].map((split) => ({ ...tile, split }))) {
+      const reason = failed ?? await device.run(async (gpu) => {
+        const bits = await tiledBits(gpu, layout);
+        return bits.every((y, i) => y.every((word, at) => word === plain[i]![at])) ? null : "other bits";
+      });
+      if (reason !== null) wrong.push(layoutName(layout));
     }
-    return wrong;
-  } finally {
-    gpu.device.destroy();
+  }
+  return wrong;
+}
+
+/** Products of segments in each tile, the smallest first: of a few rows with many chunks, and of rows that end inside of the tiles. */
+function segmentsCases(gpu: Gpu, compute: Variant["compute"]): SegmentsCase[] {
+  if (compute === "f16" && !gpu.facts.features.includes("shader-f16")) return [];
+  const matrices = everyMatrices(gpu, compute).map((tile) => ({ ...tile, split: true })).reverse();
+  const layouts = matrices.length > 0 ? matrices : [TILES.small, TILES.middle, TILES.large];
+  return [
+    { compute, layout: layouts[0]!, rows: 3, depth: 704 },
+    ...layouts.map((layout) => ({ compute, layout, rows: 132, depth: 320 })),
+  ];
+}
+
+/**
+ * Compares products of segments with the operations one by one. A tile of scalars that is wrong where the smallest is right is
+ * added to the wrong layouts; else `wrong_segments` has the reason.
+ *
+ * @param left_out The features whose variants are wrong.
+ */
+async function testSegments(
+  device: CheckDevice,
+  report: CanaryReport,
+  left_out: readonly string[],
+): Promise<void> {
+  for (const compute of ["f32", "f16"] as const) {
+    for (const given of segmentsCases(without(await device.gpu(), left_out), compute)) {
+      const { layout } = given, name = layoutName({ ...layout, split: true });
+      const has_others = layout.form === "tiles" && layout !== TILES.small;
+      if (has_others && report.wrong_layouts.includes(name)) continue;
+      const reason = await device.run((gpu) => wrongSegments(without(gpu, left_out), given));
+      if (reason === null) continue;
+      if (!has_others) return void (report.wrong_segments = reason);
+      report.wrong_layouts.push(name);
+    }
   }
 }
 
@@ -188,17 +236,18 @@ function without(gpu: Gpu, features: readonly string[]): Gpu {
 
 /** What {@link testForms} found. */
 export interface CanaryReport {
-  /** Why the plain form is wrong; null if it is right. */
-  plain: string | null;
+  /** Why a form that has no other in its place is wrong, the plain products or a GPU's attention; null if they are right. */
+  refused: string | null;
   /** The variants that are wrong, with the reason. */
   wrong: { variant: Variant; reason: string }[];
   /** The layouts of scalar products that are wrong, by name. */
   wrong_layouts: string[];
+  /** Why products of segments, or what goes on with them, are wrong; null if they are right. */
+  wrong_segments: string | null;
 }
 
 /**
- * Tests the plain form, and the variants and layouts that a device would take. Each variant has a device of its own, because a
- * device that failed to compile goes on failing.
+ * Tests the plain form, and the variants that a device would take; on a GPU also attention, layouts and products of segments.
  *
  * @param open Opens the device anew.
  */
@@ -206,31 +255,48 @@ export async function testForms(
   open: () => Promise<Gpu>,
   variants: readonly Variant[] = VARIANTS,
 ): Promise<CanaryReport> {
-  const test = async (compute: Variant["compute"], left_out: readonly string[]) => {
-    const gpu = await open();
-    try {
-      return await wrongProduct(without(gpu, left_out), compute);
-    } finally {
-      gpu.device.destroy();
+  const all = variants.map(({ feature }) => feature), device = new CheckDevice(open);
+  const report: CanaryReport = { refused: null, wrong: [], wrong_layouts: [], wrong_segments: null };
+  const test = (compute: Variant["compute"], left_out: readonly string[]) =>
+    device.run((gpu) => wrongProduct(without(gpu, left_out), compute));
+  try {
+    const { features, software } = (await device.gpu()).facts, plain = await test("f32", all);
+    if (plain !== null) return { ...report, refused: `its products are wrong (${plain})` };
+    const wrongFeatures = () => report.wrong.map(({ variant }) => variant.feature);
+    for (const [i, variant] of variants.entries()) {
+      if (!features.includes(variant.feature)) continue;
+      const reason = await test(variant.compute, [...all.slice(i + 1), ...wrongFeatures()]);
+      if (reason !== null) report.wrong.push({ variant, reason });
     }
-  };
-  const probe = await open(), has = probe.facts.features;
-  probe.device.destroy();
-  const all = variants.map(({ feature }) => feature);
-  const plain = await test("f32", all), wrong: CanaryReport["wrong"] = [];
-  if (plain !== null) return { plain, wrong, wrong_layouts: [] };
-  for (const [i, variant] of variants.entries()) {
-    if (!has.includes(variant.feature)) continue;
-    const reason = await test(variant.compute, [
-      ...all.slice(i + 1),
-      ...wrong.map((one) => one.variant.feature),
-    ]);
-    if (reason !== null) wrong.push({ variant, reason });
+    if (software) return report;
+    const attention = await device.run(wrongAttention);
+    if (attention !== null) return { ...report, refused: `its attention is wrong (${attention})` };
+    report.wrong_layouts = await wrongLayouts(device);
+    await testSegments(device, report, wrongFeatures());
+    return report;
+  } finally {
+    device.close();
   }
-  return { plain, wrong, wrong_layouts: await wrongLayouts(open) };
 }
 
-/** The device without the features whose variants are wrong, and with the layouts that are. */
-export function leaveOut(gpu: Gpu, { wrong, wrong_layouts }: CanaryReport): Gpu {
-  return { ...without(gpu, wrong.map(({ variant }) => variant.feature)), wrong_layouts };
+/** A compiler's message goes on with the text that it means. */
+function firstLine(reason: string): string {
+  return reason.split("\n")[0]!;
+}
+
+/**
+ * The device without the features whose variants are wrong, and without the layouts and the segments that are.
+ * `facts.left_out` names all of them, with the reasons.
+ */
+export function leaveOut(gpu: Gpu, { wrong, wrong_layouts, wrong_segments }: CanaryReport): Gpu {
+  const left_out = [
+    ...wrong.map(({ variant, reason }) => `${variant.name} (${firstLine(reason)})`),
+    ...wrong_layouts.map((name) => `products in tiles of ${name}`),
+    ...wrong_segments === null ? [] : [`products of segments (${firstLine(wrong_segments)})`],
+  ];
+  const left = without(gpu, wrong.map(({ variant }) => variant.feature));
+  return {
+    ...{ ...left, facts: { ...left.facts, ...left_out.length > 0 && { left_out } } },
+    ...{ wrong_layouts, wrong_segments: wrong_segments !== null },
+  };
 }

@@ -3,13 +3,22 @@ import type { DeviceFacts, DeviceRequest } from "../../core/device.ts";
 import { ServiceError } from "../../core/errors.ts";
 import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 import { assumedGpu } from "../assumed_gpu.ts";
-import { openGpu } from "../device.ts";
+import { type Gpu, openGpu } from "../device.ts";
 import { gpuTest, lacksF16 } from "../gpu_testing.ts";
-import { chooseLayout, chooseSegmentsTile, layoutName, TILES } from "../matmul/matmul_layout.ts";
+import { withEmulatedMatrices } from "../matmul/emulated_matrices_testing.ts";
+import {
+  chooseLayout,
+  chooseSegmentsTile,
+  everyMatrices,
+  layoutName,
+  TILES,
+} from "../matmul/matmul_layout.ts";
+import { fitsSegments } from "../matmul/matmul_segments.ts";
 import { dawnTest } from "../webgpu/dawn_testing.ts";
 import { DENO_PROVIDER } from "../webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "../webgpu/provider.ts";
-import { leaveOut, testForms, type Variant } from "./canary.ts";
+import { type CanaryReport, leaveOut, testForms, type Variant } from "./canary.ts";
+import { wrongAttention, wrongSegments } from "./layer_forms.ts";
 import { openCheckedGpu } from "./open_checked.ts";
 
 const REQUEST: DeviceRequest = { device: "auto", webgpu: "deno" };
@@ -40,10 +49,22 @@ function wrongDriver(change: (code: string) => string): WebGpuProvider {
 
 const opener = (change: (code: string) => string) => () => openGpu(REQUEST, wrongDriver(change));
 
+/** The same, with the forms of a GPU. */
+const gpuOpener = (change: (code: string) => string) => async (): Promise<Gpu> => {
+  const gpu = await opener(change)();
+  return { ...gpu, facts: { ...gpu.facts, software: false } };
+};
+
+/** What is found where nothing is wrong. */
+const RIGHT: CanaryReport = { refused: null, wrong: [], wrong_layouts: [], wrong_segments: null };
+
 /** Doubles the operands that are rounded, as a driver with a wrong conversion might. */
 const wrongF16 = (code: string) => code.replace("return operand4(clamp(", "return 2.0h * operand4(clamp(");
 /** Leaves out the last step of every product. */
 const wrongPlain = (code: string) => code.replaceAll("params.depth / 4u", "(params.depth / 4u - 1u)");
+
+/** Only the tile of 128 × 128 has 32 vectors of rows. */
+const isLarge = (code: string) => code.includes("tile_x: array<array<vec4<f32>, 32>, 16>");
 
 /** Rounds rows where many are computed at once: integers stay as they are. */
 const wrongTile = (code: string) =>
@@ -53,7 +74,7 @@ const wrongTile = (code: string) =>
 
 gpuTest("a right driver keeps all of its forms", async () => {
   const open = opener((code) => code), report = await testForms(open, [F16]);
-  assert.deepEqual(report, { plain: null, wrong: [], wrong_layouts: [] });
+  assert.deepEqual(report, RIGHT);
   const gpu = await open();
   assert.deepEqual(leaveOut(gpu, report).facts, gpu.facts);
   gpu.device.destroy();
@@ -61,10 +82,12 @@ gpuTest("a right driver keeps all of its forms", async () => {
 
 gpuTest("a form that the driver computes wrong is left out, and the others stay", async () => {
   const open = opener(wrongF16), report = await testForms(open, [F16]);
-  assert.equal(report.plain, null);
+  assert.equal(report.refused, null);
   assert.deepEqual(report.wrong.map(({ variant }) => variant), [F16]);
-  assert.match(report.wrong[0]!.reason, /^row \d+, column \d+ is -?\d+ instead of -?\d+$/);
-  const gpu = await open(), { features } = leaveOut(gpu, report).facts;
+  const reason = report.wrong[0]!.reason;
+  assert.match(reason, /^row \d+, column \d+ is -?\d+ instead of -?\d+$/);
+  const gpu = await open(), { features, left_out } = leaveOut(gpu, report).facts;
+  assert.deepEqual(left_out, [`operands in f16 (${reason})`]);
   assert.deepEqual(features, gpu.facts.features.filter((feature) => feature !== "shader-f16"));
   gpu.device.destroy();
 }, lacksF16);
@@ -72,12 +95,8 @@ gpuTest("a form that the driver computes wrong is left out, and the others stay"
 gpuTest("a form whose f16 weights the driver reads wrong is left out", async () => {
   const turned = (code: string) =>
     code.includes("fn load_f16(") ? code.replace("return values[i];", "return values[i].yxzw;") : code;
-  const open = async () => {
-    const gpu = await opener(turned)();
-    return { ...gpu, facts: { ...gpu.facts, software: false } };
-  };
-  const { plain, wrong } = await testForms(open, [F16]);
-  assert.equal(plain, null);
+  const { refused, wrong } = await testForms(gpuOpener(turned), [F16]);
+  assert.equal(refused, null);
   assert.deepEqual(wrong.map(({ variant }) => variant), [F16]);
 }, lacksF16);
 
@@ -85,27 +104,24 @@ gpuTest("a form that the driver does not compile is left out", async () => {
   const report = await testForms(opener((code) => code.replace("operand4(clamp(", "operand4(clamped(")), [
     F16,
   ]);
-  assert.equal(report.plain, null);
+  assert.equal(report.refused, null);
   assert.match(report.wrong[0]!.reason, /^Cannot compile kernel matmul_nt_f32_f16_\w+ at operand_f16\.wgsl:/);
 }, lacksF16);
 
 gpuTest(
   "a layout that the driver computes wrong or does not compile is left out, and another takes its place",
   async () => {
-    // Only the tile of 128 × 128 has 32 vectors of rows.
-    const opened = (change: (sum: string) => string) => async () => {
-      const change_large = (code: string) =>
-        code.includes("tile_x: array<array<vec4<f32>, 32>, 16>")
-          ? code.replace("sum0_0 = fma(", change)
-          : code;
-      const gpu = await opener(change_large)();
-      return { ...gpu, facts: { ...gpu.facts, software: false } };
-    };
+    const opened = (change: (sum: string) => string) =>
+      gpuOpener((code) => isLarge(code) ? code.replace("sum0_0 = fma(", change) : code);
     const size = { rows: 4096, columns: 4096, depth: 4096 };
     for (const change of [() => "sum0_0 = 1.0000001 * fma(", () => "sum0_0 = fused("]) {
       const open = opened(change), report = await testForms(open, []);
-      assert.deepEqual(report, { plain: null, wrong: [], wrong_layouts: ["128 × 128", "128 × 128, split"] });
+      assert.deepEqual(report, { ...RIGHT, wrong_layouts: ["128 × 128", "128 × 128, split"] });
       const gpu = leaveOut(await open(), report);
+      assert.deepEqual(gpu.facts.left_out, [
+        "products in tiles of 128 × 128",
+        "products in tiles of 128 × 128, split",
+      ]);
       assert.equal(layoutName(chooseLayout(gpu, size)), "64 × 64");
       assert.equal(chooseSegmentsTile(gpu, { ...size, compute: "f32" }, [4096]), TILES.middle);
       gpu.device.destroy();
@@ -125,18 +141,130 @@ gpuTest(
 );
 
 gpuTest("a driver whose plain form is wrong is told as such", async () => {
-  const { plain, wrong } = await testForms(opener(wrongPlain), [F16]);
-  assert.match(plain!, /^row 0, column \d+ is -?\d+ instead of -?\d+$/);
+  const { refused, wrong } = await testForms(opener(wrongPlain), [F16]);
+  assert.match(refused!, /^its products are wrong \(row 0, column \d+ is -?\d+ instead of -?\d+\)$/);
   assert.deepEqual(wrong, []);
 });
 
 gpuTest(
   "a form whose tiles give a row other bits is wrong, although it multiplies integers right",
   async () => {
-    const { plain } = await testForms(opener(wrongTile), []);
-    assert.match(plain!, /^row \d+, column \d+ is -?\d+\.\d+ instead of -?\d+\.\d+$/);
+    const { refused } = await testForms(opener(wrongTile), []);
+    assert.match(refused!, /\(row \d+, column \d+ is -?\d+\.\d+ instead of -?\d+\.\d+\)$/);
   },
 );
+
+/** A product with several segments of one type. */
+const SEGMENTS = { compute: "f32", layout: TILES.small, rows: 35, depth: 320 } as const;
+
+/** What a driver gets wrong that compiles another text where it finds `text`. */
+async function wrongWith(
+  [text, other]: readonly [text: string, other: string],
+  check: (gpu: Gpu) => Promise<string | null>,
+): Promise<string | null> {
+  const gpu = await gpuOpener((code) => code.replace(text, other))();
+  try {
+    return await check(gpu);
+  } finally {
+    gpu.device.destroy();
+  }
+}
+
+gpuTest(
+  "each kernel that goes on with segments is compared with the operations one by one, and so are few rows",
+  async () => {
+    const other_bits = (name: string) => `${name} has other bits than operation by operation`;
+    const check = (gpu: Gpu) => wrongSegments(gpu, SEGMENTS);
+    const changes: [name: string, text: string, other: string][] = [
+      ["q", "return fma(v, cosine, -(other * sine));", "return v * cosine - other * sine * 1.0000001;"],
+      ["k_pages", "k_pages[at] = pack_four(v);", "k_pages[at] = pack_four(v.yxzw);"],
+      ["v_pages", "v_pages[at] = pack_four(v);", "v_pages[at] = pack_four(1.0000001 * v);"],
+      ["h", "activate(g0_1)", "1.0000001 * activate(g0_1)"],
+      ["y", "v = residual[row + i] + v;", "v = residual[row + i] + 1.0000001 * v;"],
+      ["normed", "normed[row + i] = y[row + i] * scale", "normed[row + i] = y[row + i] * scale * 1.0000001"],
+      // The chunks after the first eight.
+      ["q", "chunk += 8u", "chunk += 9u"],
+    ];
+    for (const [name, ...change] of changes) {
+      const depth = name === "q" ? 704 : 320;
+      const found = await wrongWith(change, (gpu) => wrongSegments(gpu, { ...SEGMENTS, depth }));
+      assert.equal(found, other_bits(name), change[1]);
+    }
+    // A single row of the gate has a text of its own, which only few rows take.
+    const single = ["activate(g0_0)", "1.0000001 * activate(g0_0)"] as const;
+    const few = (gpu: Gpu) => wrongSegments(gpu, { ...SEGMENTS, rows: 3 });
+    assert.equal(await wrongWith(single, few), other_bits("h"));
+    assert.equal(await wrongWith(["no such text", ""], check), null);
+    await assert.rejects(
+      wrongWith(["activate(g0_0)", "activated(g0_0)"], check),
+      /Cannot compile kernel fused_gate/,
+    );
+  },
+);
+
+gpuTest(
+  "segments whose smallest tile or fused kernels are wrong are left out; of another tile, that tile",
+  async () => {
+    const wrongGate = (code: string) => code.replace("activate(g0_0)", "1.0000001 * activate(g0_0)");
+    const open = gpuOpener(wrongGate), report = await testForms(open, []);
+    const reason = "h has other bits than operation by operation";
+    assert.deepEqual(report, { ...RIGHT, wrong_segments: reason });
+    const gpu = leaveOut(await open(), report), right = leaveOut(gpu, RIGHT);
+    gpu.device.destroy();
+    assert.deepEqual(gpu.facts.left_out, [`products of segments (${reason})`]);
+    const fits = (gpu: Gpu) => fitsSegments(gpu, [], { rows: 1 });
+    assert.deepEqual([fits(gpu), fits(right)], [false, true]);
+    // The tile of segments alone, and only with operands in f16.
+    const wrongLarge = (code: string) =>
+      isLarge(code) && code.includes("segment_of") && code.includes("enable f16;")
+        ? code.replace("sum0_0 = fma(", "sum0_0 = 1.0000001 * fma(")
+        : code;
+    const tile = await testForms(gpuOpener(wrongLarge), []);
+    assert.deepEqual(tile, { ...RIGHT, wrong_layouts: ["128 × 128, split"] });
+  },
+  lacksF16,
+);
+
+gpuTest("segments of a subgroup's matrices are compared with products of such matrices", async () => {
+  const found = async (change: (code: string) => string) => {
+    const gpu = withEmulatedMatrices(await opener(change)());
+    try {
+      const layout = { ...everyMatrices(gpu, "f16").at(-1)!, split: true };
+      return await wrongSegments(gpu, { compute: "f16", layout, rows: 3, depth: 320 });
+    } finally {
+      gpu.device.destroy();
+    }
+  };
+  assert.equal(await found((code) => code), null);
+  const wrong = (code: string) => code.replace("+ column4] = sum;", "+ column4] = 1.0000001 * sum;");
+  assert.equal(
+    await found((code) => code.includes("segment_of") ? wrong(code) : code),
+    "q has other bits than operation by operation",
+  );
+}, lacksF16);
+
+gpuTest("each of attention's kernels for GPUs is compared with float64", async () => {
+  const scaled = (marker: string) => (code: string) =>
+    code.includes(marker) ? code.replaceAll("params.scale", "(1.001 * params.scale)") : code;
+  const changes: [found: RegExp, change: (code: string) => string][] = [
+    [/^o of attention \d+ is/, scaled("read_write> lse")],
+    [/^d_q of attention \d+ is/, scaled("read_write> d_q")],
+    [/^d_k of attention \d+ is/, scaled("read_write> d_k")],
+    [/^d_q of attention \d+ is/, (code) => code.replace("dot(d_o[d], o[d])", "1.001 * dot(d_o[d], o[d])")],
+    [/over pages, in a prefill, \d+ is/, scaled("var run_stop")],
+    [/over pages, in a decode, \d+ is/, scaled("var<workgroup> q_head")],
+    [/over pages, in a decode with a common prompt, \d+ is/, scaled("shared_tokens[first]")],
+    [
+      /over pages, in a decode, \d+ is/,
+      (code) => code.replace("fma(other.y, now, ", "fma(1.001 * other.y, now, "),
+    ],
+  ];
+  for (const [found, change] of changes) {
+    const gpu = await gpuOpener(change)();
+    assert.match(await wrongAttention(gpu) ?? "right", found);
+    gpu.device.destroy();
+  }
+});
 
 /** Provider of adapters whose devices are real but have another name: a GPU, unless the name says otherwise. */
 function named(
@@ -199,6 +327,11 @@ gpuTest(
       await why(auto, named("dawn", "A GPU", wrongPlain)),
       /^deno: Cannot use webgpu = "dawn" on A GPU: its products are wrong \(row 0, .*\); update its driver$/,
     );
+    const wrongAttention = (code: string) => code.replace("dot(d_o[d], o[d])", "2.0 * dot(d_o[d], o[d])");
+    assert.match(
+      await why(auto, named("dawn", "A GPU", wrongAttention)),
+      /: its attention is wrong \(d_q of attention \d+ is .* instead of .*\); update its driver$/,
+    );
     assert.equal(await why(REQUEST, missing), "deno: as configured");
     await assert.rejects(chosen({ ...auto, webgpu: "dawn" }, missing), missing);
   },
@@ -206,5 +339,5 @@ gpuTest(
 
 dawnTest("Dawn's products are right, in the forms of its adapter", async () => {
   const report = await testForms(() => openGpu({ device: "auto", webgpu: "dawn" }));
-  assert.deepEqual(report, { plain: null, wrong: [], wrong_layouts: [] });
+  assert.deepEqual(report, RIGHT);
 });

@@ -13,7 +13,7 @@ export type Providers = (name: WebGpuProviderName) => WebGpuProvider;
 
 /**
  * Opens the requested device. With `auto` it is Dawn's if its library is installed, its adapter is a GPU and its
- * products are right, else Deno's; the facts tell which one and why. The forms of a GPU are tested first
+ * products and attention are right, else Deno's; the facts tell which one and why, and what is left out. The forms of a GPU are tested first
  * (`canary.ts`), those of a software adapter are not: its kernels are the ones that all tests run.
  *
  * @throws {ServiceError} `device_unavailable`, with the fix.
@@ -41,11 +41,11 @@ async function openTested(open: () => Promise<Gpu>): Promise<Gpu> {
   const gpu = await open();
   if (gpu.facts.software) return gpu;
   const report = await testForms(open);
-  if (report.plain === null) return leaveOut(gpu, report);
+  if (report.refused === null) return leaveOut(gpu, report);
   gpu.device.destroy();
   const { webgpu, name } = gpu.facts;
   throw new ServiceError(
     "device_unavailable",
-    `Cannot use webgpu = "${webgpu}" on ${name}: its products are wrong (${report.plain}); update its driver`,
+    `Cannot use webgpu = "${webgpu}" on ${name}: ${report.refused}; update its driver`,
   );
 }

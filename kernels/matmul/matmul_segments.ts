@@ -64,15 +64,15 @@ function segmentsKernel(
 }
 
 /**
- * Whether a device takes products of so many rows with these weights in one dispatch: only a GPU, only weights in one part
- * each, and only while their sums fit the scratch tensor and their planes the bindings.
+ * Whether a device takes products of so many rows with these weights in one dispatch: only a GPU whose driver computes them
+ * right, only weights in one part each, and only while their sums fit the scratch tensor and their planes the bindings.
  */
 export function fitsSegments(
-  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_segments">,
   weights: readonly Weight[],
   { rows }: { rows: number },
 ): boolean {
-  if (deviceForm(gpu) !== "tiles") return false;
+  if (gpu.wrong_segments || deviceForm(gpu) !== "tiles") return false;
   if (weights.some((weight) => weightParts(weight).length > 1)) return false;
   const planes = weights.reduce((sum, { type }) => sum + WEIGHT_TYPES[type].planes.length, 0);
   if (planes + 2 > gpu.facts.limits.maxStorageBuffersPerShaderStage!) return false;

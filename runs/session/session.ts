@@ -247,10 +247,15 @@ export function softwareWarning(
   return `no GPU was found: the run uses the software adapter ${facts.device.name}, which is slow`;
 }
 
-/** Which WebGPU a run on a GPU uses, and why, and what was measured; null on a software adapter without a choice. */
+/** Which WebGPU a run on a GPU uses, and why, what is left out, and what was measured; null on a software adapter without a choice. */
 export function providerMessage({ device }: Pick<ModelFacts, "device">): string | null {
-  const { name, webgpu, webgpu_reason, software, tuning } = device;
+  const { name, webgpu, webgpu_reason, software, left_out = [], tuning } = device;
   const measured = tuning === undefined ? "" : `; ${tuning}`;
-  if (!software) return `the device is ${name}, through the WebGPU of ${webgpu}: ${webgpu_reason}${measured}`;
+  if (!software) {
+    const without = left_out.length === 0
+      ? ""
+      : `; left out, because its driver is wrong: ${left_out.join("; ")}`;
+    return `the device is ${name}, through the WebGPU of ${webgpu}: ${webgpu_reason}${without}${measured}`;
+  }
   return tuning === undefined ? null : `the device is ${name}${measured}`;
 }

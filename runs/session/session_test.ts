@@ -101,10 +101,15 @@ Deno.test('a software adapter is worth a warning where "auto" chose it', () => {
   assert.equal(softwareWarning(config, { device: { software: false } } as ModelFacts), null);
 });
 
-Deno.test("a run on a GPU says which WebGPU it uses and why", () => {
+Deno.test("a run on a GPU says which WebGPU it uses and why, and what is left out", () => {
   const device = { name: "A GPU", webgpu: "dawn", webgpu_reason: "as configured", software: false };
   const message = (facts: typeof device) => providerMessage({ device: facts } as Pick<ModelFacts, "device">);
   assert.equal(message(device), "the device is A GPU, through the WebGPU of dawn: as configured");
+  const left_out = ["products of segments (h)", "products in tiles of 128 × 128"];
+  assert.match(
+    message({ ...device, left_out } as typeof device)!,
+    /as configured; left out, because its driver is wrong: products of segments \(h\); products in tiles of 128 × 128$/,
+  );
   assert.equal(message({ ...device, software: true }), null);
 });
 

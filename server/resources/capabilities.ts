@@ -11,6 +11,7 @@ import {
 } from "../../config/environments.ts";
 import { ENVIRONMENT_TYPES, type EnvironmentType } from "../../config/sections/environment.ts";
 import { parseBudget, type ServerConfig } from "../../config/server/schema.ts";
+import type { DeviceFacts } from "../../core/device.ts";
 import { VERSION } from "../../core/version.ts";
 import { WEBGPU_PROVIDERS } from "../../core/webgpu_providers.ts";
 import { ARCHITECTURE_NAMES } from "../../runs/models/architectures.ts";
@@ -24,6 +25,10 @@ const deviceSchema = z.strictObject({
   backend: z.string(),
   driver: z.string(),
   features: z.array(z.string()),
+  left_out: z.array(z.string()).meta({
+    description:
+      "The forms of kernels that the driver computes wrong or does not compile, which are not used.",
+  }),
   limits: z.record(z.string(), z.number()),
   vram_bytes: z.number().nullable().meta({ description: "Null where the driver does not tell." }),
   software: z.boolean(),
@@ -75,7 +80,7 @@ export const capabilitiesSchema = z.strictObject({
 type Capabilities = z.output<typeof capabilitiesSchema>;
 
 export interface CapabilityFacts {
-  devices: readonly DeviceCard[];
+  devices: readonly DeviceFacts[];
   ram_bytes: number;
   /** Whether the web interface is served. */
   has_interface: boolean;
@@ -97,9 +102,10 @@ export function budgetCard(requested: string | number, total_bytes: number | nul
 
 /** Only fields of the contract, because a probe may return more. */
 function deviceCard(
-  { name, webgpu, webgpu_reason, backend, driver, features, limits, vram_bytes, software }: DeviceCard,
+  { name, webgpu, webgpu_reason, backend, driver, features, left_out = [], ...others }: DeviceFacts,
 ): DeviceCard {
-  return { name, webgpu, webgpu_reason, backend, driver, features, limits, vram_bytes, software };
+  const { limits, vram_bytes, software } = others;
+  return { name, webgpu, webgpu_reason, backend, driver, features, left_out, limits, vram_bytes, software };
 }
 
 /** "The container sandbox is not in this build", in the words of the configuration's refusals. */

@@ -19,7 +19,7 @@ function limitText(name: string, value: number): string {
 }
 
 function DeviceCard({ device, is_first }: { device: Device; is_first: boolean }) {
-  const { name, backend, driver, features, limits, vram_bytes, software } = device;
+  const { name, backend, driver, features, left_out, limits, vram_bytes, software } = device;
   return (
     <article class="panel">
       <header>
@@ -33,6 +33,9 @@ function DeviceCard({ device, is_first }: { device: Device; is_first: boolean })
           ["Backend", backend],
           ...(driver === "" ? [] : [["Driver", driver] as const]),
           ["Memory", vram_bytes === null ? "the driver does not tell" : bytesText(vram_bytes)],
+          ...(left_out.length === 0
+            ? []
+            : [["Not used, because the driver is wrong", left_out.join("; ")] as const]),
         ]}
       />
       <p>

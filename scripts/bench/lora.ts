@@ -1,7 +1,9 @@
 /** GFLOP/s of an adapter's part of a training step, at several ranks. */
 
 import { loraGradient, loraGradientPartials } from "../../kernels/lora_gradient/lora_gradient.ts";
-import { matmul } from "../../kernels/matmul/matmul.ts";
+import { matmul, takesA } from "../../kernels/matmul/matmul.ts";
+import { takesMatrices } from "../../kernels/matmul/matmul_layout.ts";
+import { gradientOperands } from "../../kernels/matmul/row_scales.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
 import { deviceForm } from "../../kernels/variant.ts";
@@ -96,6 +98,14 @@ function loraWork(
   const product = 2 * rows * in_width * out_width, down = 2 * rows * rank * in_width;
   const up = 2 * rows * rank * out_width, term = { u, column: 0, scale: 1 };
   const compute = productCompute(gpu, "nt"), one = { compute, dispatches: 1 };
+  // Where no backward pass needs x·Aᵀ, a software adapter has it in the product.
+  if (!trains && takesA(gpu, { rows, columns: out_width, depth: in_width, rank })) {
+    const lora = { u: a, u_is_a: true, column: 0, scale: 1, matrix: b };
+    return [{
+      ...{ name: "x·Wᵀ + x·Aᵀ·Bᵀ", flops: product + down + up, ...one },
+      record: () => matmul(recorder, "nt", { x, weight: frozen, y, lora }, { compute }),
+    }];
+  }
   const forward: LoraWork[] = [
     {
       ...{ name: "x·Aᵀ", flops: down, ...one },
@@ -108,17 +118,23 @@ function loraWork(
     },
   ];
   if (!trains) return forward;
-  const back = { compute: productCompute(gpu, "nn"), accumulate: true };
+  const back = productCompute(gpu, "nn"), scales = random(rows);
+  const recordInput = () => {
+    const lora = { ...term, matrix: a };
+    const taken = gradientOperands(recorder, compute, { x: y, lora, scales });
+    const operands = { x: y, weight: frozen, y: x, lora, row_scales: taken.row_scales };
+    matmul(recorder, "nn", operands, { compute: taken.compute, accumulate: true });
+  };
+  const scaled = takesMatrices(gpu, compute);
   return [
     ...forward,
     {
-      ...{ name: "d_u = d_y·B", flops: up, compute: back.compute, dispatches: 1 },
-      record: () => matmul(recorder, "nn", { x: y, weight: weightOf(b), y: u }, { compute: back.compute }),
+      ...{ name: "d_u = d_y·B", flops: up, compute: back, dispatches: 1 },
+      record: () => matmul(recorder, "nn", { x: y, weight: weightOf(b), y: u }, { compute: back }),
     },
     {
-      ...{ name: "d_x += d_y·W + d_u·A", flops: product + down, compute: back.compute, dispatches: 1 },
-      record: () =>
-        matmul(recorder, "nn", { x: y, weight: frozen, y: x, lora: { ...term, matrix: a } }, back),
+      ...{ name: "d_x += d_y·W + d_u·A", flops: product + down, compute: scaled ? "f16" : back },
+      ...{ dispatches: scaled ? 2 : 1, record: recordInput },
     },
     ...gradients(recorder, { x, y, u, a, b }, random),
   ];

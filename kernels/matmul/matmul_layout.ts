@@ -97,13 +97,10 @@ export function chooseLayout(
   options: { reads_pairs?: boolean; kind?: Pick<MatmulKind, "orientation" | "compute"> } = {},
 ): ScalarLayout {
   const suggested = suggestedLayout(gpu, size, options);
-  const { kind } = options, is_gpu = deviceForm(gpu) === "tiles";
-  if (!gpu.layouts || is_gpu && !kind) return suggested;
-  // A software adapter's classes are those of all products.
-  const name = layoutClass(
-    size,
-    is_gpu && kind ? { product: kind.orientation, compute: kind.compute } : undefined,
-  );
+  if (!gpu.layouts) return suggested;
+  // A software adapter has the same classes for all kinds.
+  const kind = deviceForm(gpu) === "tiles" ? options.kind : undefined;
+  const name = layoutClass(size, kind && { product: kind.orientation, compute: kind.compute });
   return measuredLayout(gpu, gpu.layouts, { size, name, suggested }) ?? suggested;
 }
 

@@ -68,12 +68,17 @@ export interface LayoutMeter {
   close(): void;
 }
 
-type Card = Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">;
+type Card = Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts" | "wrong_segments">;
 
-/** The classes of a device, in the order in which they are measured. */
+/**
+ * The classes of a device, in the order in which they are measured: of products that it takes. Where products take subgroup
+ * matrices there are none, and a model that wants other operands has the layouts that its grids suggest.
+ */
 export function deviceClasses(gpu: Card): MeasuredClass[] {
   if (deviceForm(gpu) === "lanes") return softwareClasses();
-  return gpuClasses(forwardCompute(gpu)).filter(({ kind }) => !takesMatrices(gpu, kind.compute));
+  const forward = forwardCompute(gpu);
+  if (takesMatrices(gpu, forward)) return [];
+  return gpuClasses(forward).filter(({ kind }) => kind.product !== "segments" || !gpu.wrong_segments);
 }
 
 /**
@@ -155,7 +160,7 @@ export async function tuneLayouts(
   const table: Record<string, LayoutChoice> = {},
     right = new Map<ProductKind["product"], LayoutChoice[]>(),
     card = { facts: gpu.facts, subgroup_size: gpu.subgroup_size, wrong_layouts: gpu.wrong_layouts ?? [] };
-  for (const { name, ...product } of deviceClasses(card)) {
+  for (const { name, ...product } of deviceClasses(gpu)) {
     if (is_spent()) break;
     const { kind } = product;
     let choices = right.get(kind.product);
@@ -215,7 +220,7 @@ function filled(allocator: Allocator, elements: number, dtype: "f32" | "f16"): T
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0);
 
-/** A meter of a device, with tensors for its largest classes. */
+/** A meter of a device that has classes, with tensors for the largest of them. */
 export function deviceMeter(gpu: Gpu, clock: Pick<Clock, "monotonic_ms">): LayoutMeter {
   const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu, allocator);
   const classes = deviceClasses(gpu);

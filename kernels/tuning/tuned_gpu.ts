@@ -40,7 +40,7 @@ export function tuningPath(folder: string, facts: DeviceFacts): string {
 /** A stored table; null when there is none, or none that this program wrote for the device. */
 export async function readTuning(
   folder: string,
-  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts" | "wrong_segments">,
 ): Promise<LayoutTable | null> {
   try {
     using file = await Deno.open(tuningPath(folder, gpu.facts));
@@ -58,7 +58,7 @@ export async function readTuning(
 /** The entries of known classes and layouts. */
 function checkedTable(
   given: Record<string, unknown>,
-  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts" | "wrong_segments">,
 ): LayoutTable {
   const table: Record<string, LayoutChoice> = {};
   for (const { name, kind } of deviceClasses(gpu)) {
@@ -84,7 +84,7 @@ export interface TuningOptions {
 /**
  * The device with its table of layouts, from the folder or measured and stored there. Every layout of a stored table is
  * compared with the plain form first and left out where its bits are others. A table that cannot be stored is measured
- * again by the next process. `facts.tuning` says what was done.
+ * again by the next process. `facts.tuning` says what was done. A device without classes stays as it is.
  *
  * @throws {ServiceError} `device_lost` and `internal`, when the device fails.
  */
@@ -93,6 +93,7 @@ export async function tunedGpu(
   folder: string,
   { clock = systemClock, meter: open = deviceMeter }: TuningOptions = {},
 ): Promise<Gpu> {
+  if (deviceClasses(gpu).length === 0) return gpu;
   const stored = await readTuning(folder, gpu), meter = open(gpu, clock);
   try {
     const table = stored ? await rightTable(gpu, stored, meter) : await tuneLayouts(gpu, meter, clock);
@@ -114,11 +115,10 @@ export async function tuningText(
   is_tuned: boolean,
 ): Promise<string> {
   if (!is_tuned) return "of their grids alone (SVC_TUNING=gpu measures GPUs, all every device)";
-  const table = await readTuning(folder, gpu);
+  const classes = deviceClasses(gpu).length, table = await readTuning(folder, gpu);
+  if (classes === 0) return "of their grids alone: they are those of subgroup matrices";
   if (table === null) return "not measured yet: the next run does it (SVC_TUNING=off prevents it)";
-  return `${Object.keys(table).length} of ${deviceClasses(gpu).length} classes measured, in ${
-    tuningPath(folder, gpu.facts)
-  }`;
+  return `${Object.keys(table).length} of ${classes} classes measured, in ${tuningPath(folder, gpu.facts)}`;
 }
 
 /** The entries of a table whose layouts have the bits of the plain one in the products of their class. */

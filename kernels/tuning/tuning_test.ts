@@ -29,7 +29,7 @@ import {
   layoutOf,
   tuneLayouts,
 } from "./tune_layouts.ts";
-import { readTuning, tunedGpu, tuningPath } from "./tuned_gpu.ts";
+import { readTuning, tunedGpu, tuningPath, tuningText } from "./tuned_gpu.ts";
 
 const CARD = countingGpu(assumedGpu());
 const NT: ProductKind = { product: "nt", compute: "f16" },
@@ -120,9 +120,11 @@ Deno.test("each kind of products is measured by itself, with the operands that t
   }
   const all = await tuned(withFeatures("subgroups"), "nt", "nn", "segments");
   assert.deepEqual(kindsOf(all), ["nn f32", "nt f32", "segments f32"]);
-  // There products with operands in f16 are no scalar sums.
+  // There all products of weights are of subgroup matrices: nothing is measured, or stored.
   const matrices = withFeatures("shader-f16", SUBGROUP_MATRIX);
-  assert.deepEqual(kindsOf(await tuned(matrices, "nt", "nn", "segments")), ["nn f32"]);
+  assert.deepEqual(deviceClasses(matrices), []);
+  assert.equal(await tunedGpu(matrices, "/nowhere", { meter: () => assert.fail("opened") }), matrices);
+  assert.match(await tuningText("/nowhere", matrices, true), /subgroup matrices/);
 });
 
 Deno.test("a product takes the layout of its class, and the usual one where it has none or pads much", () => {
@@ -280,7 +282,8 @@ Deno.test("a layout with other bits than the plain form in a kind of products is
     assert.deepEqual(await tuneLayouts(card, meter, clock), {});
     assert.ok(times.length > 0);
     assert.deepEqual(await readTuning(folder, card), {});
-    assert.ok(layoutChoices(card, NT).every((choice) => !isBest(layoutName(layoutOf(card, choice)!), NT)));
+    const classes = deviceClasses({ ...CARD, wrong_segments: true });
+    assert.deepEqual(new Set(classes.map(({ kind }) => kind.product)), new Set(["nt", "nn"]));
   });
 });
 

@@ -51,6 +51,11 @@ export function deviceOptions(gpu: Pick<Gpu, "facts" | "subgroup_size">): Requir
   return { form: deviceForm(gpu), lanes: fits ? subgroup_size : 1 };
 }
 
+/** The type of the operands of forward products, unless a model wants another: f16 on a GPU that has it. */
+export function forwardCompute({ facts }: Pick<Gpu, "facts">): "f32" | "f16" {
+  return !facts.software && facts.features.includes("shader-f16") ? "f16" : "f32";
+}
+
 /** 4 if every width is a multiple of 4, else 1. */
 export function itemSize(...widths: readonly number[]): ItemSize {
   return widths.every((width) => width % 4 === 0) ? 4 : 1;

@@ -159,12 +159,12 @@ export function matmul(
   if (residual) expectShape(residual, "residual", [rows, columns]);
   const rank = lora ? expectLora(lora, { orientation, rows, columns, depth }) : 0;
   const size = { rows, columns, depth, has_lora: rank > 0 };
+  const kind = { weight: weight.type, orientation, compute: options.compute };
   const layout = options.layout ?? chooseMatrices(recorder.gpu, options.compute, size) ??
-    chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs({ orientation, weight: weight.type }) });
+    chooseLayout(recorder.gpu, size, { reads_pairs: readsPairs(kind), kind });
   if (lora?.u_is_a) expectLanes(layout, orientation);
   if (norm) expectNorm(norm, { layout, orientation, depth });
   if (row_scales) expectScales(row_scales, { layout, rows, residual });
-  const kind = { weight: weight.type, orientation, compute: options.compute };
   const addend = (residual ? Addend.RESIDUAL : 0) | (options.accumulate ? Addend.Y : 0);
   const { parts, chunks, is_whole } = cutProduct(orientation, { weight, layout, size, rank });
   const is_split = layout.form !== "lanes" && layout.split && !is_whole &&

@@ -89,23 +89,28 @@ export function chunkLength({ columns, depth }: Pick<ProductSize, "columns" | "d
  * depth; docs/decisions/software_kernels.md says why.
  *
  * @param options.reads_pairs Whether it is `nt` and the weight's type has a reader of pairs. Default: no.
+ * @param options.kind What a GPU's measured layouts are looked up by. Default: none of them is taken.
  */
 export function chooseLayout(
   gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts" | "wrong_layouts">,
   size: ProductSize,
-  options: { reads_pairs?: boolean } = {},
+  options: { reads_pairs?: boolean; kind?: Pick<MatmulKind, "orientation" | "compute"> } = {},
 ): ScalarLayout {
   const suggested = suggestedLayout(gpu, size, options);
-  return (gpu.layouts && measuredLayout(gpu, gpu.layouts, { size, suggested })) ?? suggested;
+  if (!gpu.layouts) return suggested;
+  // A software adapter has the same classes for all kinds.
+  const kind = deviceForm(gpu) === "tiles" ? options.kind : undefined;
+  const name = layoutClass(size, kind && { product: kind.orientation, compute: kind.compute });
+  return measuredLayout(gpu, gpu.layouts, { size, name, suggested }) ?? suggested;
 }
 
 /** The layout of a table; null where it has none, or one that would compute too much in vain. */
 function measuredLayout(
   gpu: Pick<Gpu, "facts" | "subgroup_size">,
   table: LayoutTable,
-  { size, suggested }: { size: ProductSize; suggested: ScalarLayout },
+  { size, name, suggested }: { size: ProductSize; name: string | null; suggested: ScalarLayout },
 ): ScalarLayout | null {
-  const name = layoutClass(size), choice = name === null ? undefined : table[name];
+  const choice = name === null ? undefined : table[name];
   const layout = choice && everyLayout(gpu)[choice.layout];
   if (!layout) return null;
   // The form for few rows is for them alone, and they have no class of their own; nor have few columns.
@@ -114,7 +119,13 @@ function measuredLayout(
   }
   const is_padded = layout !== TILES.small &&
     roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;
-  return is_padded ? null : { ...layout, split: choice.split };
+  return is_padded ? null : { ...layout, split: choice.split && canSplit(size) };
+}
+
+/** Whether the depth has several chunks, whose sums fit the scratch tensor. */
+function canSplit(size: ProductSize): boolean {
+  const chunks = ceilDiv(size.depth, chunkLength(size));
+  return chunks > 1 && partialBytes(size, chunks + (size.has_lora ? 1 : 0)) <= SCRATCH_BYTES;
 }
 
 /** The layout by the numbers of workgroups. */
@@ -125,8 +136,7 @@ function suggestedLayout(
 ): ScalarLayout {
   const { form, lanes } = deviceOptions(gpu), { rows, columns } = size;
   if (form === "lanes") return lanesLayout(lanes, { ...size, ...options });
-  const chunks = ceilDiv(size.depth, chunkLength(size));
-  const can_split = chunks > 1 && partialBytes(size, chunks + (size.has_lora ? 1 : 0)) <= SCRATCH_BYTES;
+  const chunks = ceilDiv(size.depth, chunkLength(size)), can_split = canSplit(size);
   const { large, middle, small, narrow } = TILES, is_narrow = columns <= NARROW_COLUMNS;
   const fitting = (is_narrow ? [narrow] : [large, middle]).filter(({ block_rows }) =>
     roundUp(rows, block_rows) <= MOST_PADDING * rows
@@ -196,17 +206,27 @@ function isRight({ wrong_layouts }: Pick<Gpu, "wrong_layouts">, layout: ScalarLa
   return !wrong_layouts?.includes(layoutName(layout));
 }
 
+/** The tiles of scalar sums for segments, the largest first. */
+export const SEGMENT_TILES: readonly TilesLayout[] = [TILES.large, TILES.middle, TILES.small];
+
 /**
- * The tile for one dispatch of several products of the same rows, whose chunks all have workgroups of their own: the
- * largest with workgroups enough, of which those with short chunks count by their part of the longest.
+ * The tile for one dispatch of several products of the same rows, whose chunks all have workgroups of their own. It is the
+ * one that was measured, if any. Otherwise it is the largest with workgroups enough, of which those with short chunks count
+ * by their part of the longest.
  */
 export function chooseSegmentsTile(
-  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "layouts" | "wrong_layouts">,
   { rows, depth, compute }: Pick<ProductSize, "rows" | "depth"> & Pick<MatmulKind, "compute">,
   columns: readonly number[],
 ): SegmentsLayout {
   const matrices = everyMatrices(gpu, compute).map((tile) => ({ ...tile, split: true }));
-  const tiles = [TILES.large, TILES.middle, TILES.small].filter((tile) =>
+  const size = { rows, columns: columns.reduce((sum, one) => sum + one, 0), depth };
+  const name = layoutClass(size, { product: "segments", compute });
+  const choice = name === null || matrices.length > 0 ? undefined : gpu.layouts?.[name];
+  // It was measured with the padding of its class, so it is taken however much that is.
+  const measured = choice && SEGMENT_TILES.find((tile) => tile === Object.values(TILES)[choice.layout]);
+  if (measured) return measured;
+  const tiles = SEGMENT_TILES.filter((tile) =>
     tile === TILES.small || isRight(gpu, { ...tile, split: true })
   );
   const all = matrices.length > 0 ? matrices : tiles, last = all.at(-1)!;

@@ -9,15 +9,26 @@ import { isJsonObject, parseJson } from "../../core/json.ts";
 import { VERSION_TEXT } from "../../core/version.ts";
 import type { DeviceFacts } from "../../core/device.ts";
 import type { Gpu } from "../device.ts";
-import { classSizes, type LayoutChoice, layoutClass, type LayoutTable } from "../layout_table.ts";
-import { deviceMeter, layoutChoices, type LayoutMeter, rightChoices, tuneLayouts } from "./tune_layouts.ts";
+import type { LayoutChoice, LayoutTable } from "../layout_table.ts";
+import {
+  deviceClasses,
+  deviceMeter,
+  layoutChoices,
+  type LayoutMeter,
+  rightChoices,
+  tuneLayouts,
+} from "./tune_layouts.ts";
 
 /** The most bytes of a file that are read. */
 const MAX_BYTES = 1 << 16;
 
-/** What a table was measured for; another adapter, driver or program measures its own. */
-function tuningKey({ name, vendor, webgpu, backend, driver, software }: DeviceFacts): string {
-  return JSON.stringify([VERSION_TEXT, name, vendor, webgpu, backend, driver, software]);
+/** Changes with what the names of classes or the numbers of layouts mean, so that tables of another form are not read. */
+const TABLE_FORM = 2;
+
+/** What a table was measured for; another adapter, driver or program measures its own, and so do other features. */
+function tuningKey({ name, vendor, webgpu, backend, driver, software, features }: DeviceFacts): string {
+  const device = [name, vendor, webgpu, backend, driver, software, features];
+  return JSON.stringify([TABLE_FORM, VERSION_TEXT, ...device]);
 }
 
 /** The file of a device's table. */
@@ -29,7 +40,7 @@ export function tuningPath(folder: string, facts: DeviceFacts): string {
 /** A stored table; null when there is none, or none that this program wrote for the device. */
 export async function readTuning(
   folder: string,
-  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts" | "wrong_segments">,
 ): Promise<LayoutTable | null> {
   try {
     using file = await Deno.open(tuningPath(folder, gpu.facts));
@@ -47,12 +58,12 @@ export async function readTuning(
 /** The entries of known classes and layouts. */
 function checkedTable(
   given: Record<string, unknown>,
-  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts" | "wrong_segments">,
 ): LayoutTable {
-  const table: Record<string, LayoutChoice> = {}, choices = layoutChoices(gpu);
-  for (const name of classSizes().map((size) => layoutClass(size)!)) {
+  const table: Record<string, LayoutChoice> = {};
+  for (const { name, kind } of deviceClasses(gpu)) {
     const entry = given[name];
-    const known = choices.find(({ layout, split }) =>
+    const known = layoutChoices(gpu, kind).find(({ layout, split }) =>
       isJsonObject(entry) && entry.layout === layout && entry.split === split
     );
     if (known) table[name] = known;
@@ -73,7 +84,7 @@ export interface TuningOptions {
 /**
  * The device with its table of layouts, from the folder or measured and stored there. Every layout of a stored table is
  * compared with the plain form first and left out where its bits are others. A table that cannot be stored is measured
- * again by the next process. `facts.tuning` says what was done.
+ * again by the next process. `facts.tuning` says what was done. A device without classes stays as it is.
  *
  * @throws {ServiceError} `device_lost` and `internal`, when the device fails.
  */
@@ -82,13 +93,15 @@ export async function tunedGpu(
   folder: string,
   { clock = systemClock, meter: open = deviceMeter }: TuningOptions = {},
 ): Promise<Gpu> {
+  if (deviceClasses(gpu).length === 0) return gpu;
   const stored = await readTuning(folder, gpu), meter = open(gpu, clock);
   try {
     const table = stored ? await rightTable(gpu, stored, meter) : await tuneLayouts(gpu, meter, clock);
     if (!stored) await storeTuning(folder, gpu.facts, table);
     const count = Object.keys(table).length, from = stored ? "stored" : "just measured";
-    const tuning =
-      `${count} of ${classSizes().length} classes of products have a layout of their own (${from})`;
+    const tuning = `${count} of ${
+      deviceClasses(gpu).length
+    } classes of products have a layout of their own (${from})`;
     return { ...gpu, facts: { ...gpu.facts, tuning }, layouts: table };
   } finally {
     meter.close();
@@ -102,24 +115,31 @@ export async function tuningText(
   is_tuned: boolean,
 ): Promise<string> {
   if (!is_tuned) return "of their grids alone (SVC_TUNING=gpu measures GPUs, all every device)";
-  const table = await readTuning(folder, gpu);
+  const classes = deviceClasses(gpu).length, table = await readTuning(folder, gpu);
+  if (classes === 0) return "of their grids alone: they are those of subgroup matrices";
   if (table === null) return "not measured yet: the next run does it (SVC_TUNING=off prevents it)";
-  return `${Object.keys(table).length} of ${classSizes().length} classes measured, in ${
-    tuningPath(folder, gpu.facts)
-  }`;
+  return `${Object.keys(table).length} of ${classes} classes measured, in ${tuningPath(folder, gpu.facts)}`;
 }
 
+/** The entries of a table whose layouts have the bits of the plain one in the products of their class. */
 async function rightTable(gpu: Gpu, table: LayoutTable, meter: LayoutMeter): Promise<LayoutTable> {
-  const used = layoutChoices(gpu).filter((choice) =>
-    Object.values(table).some(({ layout, split }) => layout === choice.layout && split === choice.split)
-  );
-  if (used.length === 0) return table;
-  const right = await rightChoices(gpu, used, meter);
-  return Object.fromEntries(
-    Object.entries(table).filter(([_, entry]) =>
-      right.some(({ layout, split }) => layout === entry.layout && split === entry.split)
-    ),
-  );
+  const chosen = deviceClasses(gpu).filter(({ name }) => table[name]);
+  const right: Record<string, LayoutChoice> = {};
+  for (const classes of Map.groupBy(chosen, ({ kind }) => kind.product).values()) {
+    const { kind } = classes[0]!;
+    const choices = layoutChoices(gpu, kind).filter((choice) =>
+      classes.some(({ name }) => isSame(table[name]!, choice))
+    );
+    const found = await rightChoices(gpu, { kind, choices }, meter);
+    for (const { name } of classes) {
+      if (found.some((choice) => isSame(table[name]!, choice))) right[name] = table[name]!;
+    }
+  }
+  return right;
+}
+
+function isSame(one: LayoutChoice, other: LayoutChoice): boolean {
+  return one.layout === other.layout && one.split === other.split;
 }
 
 async function storeTuning(folder: string, facts: DeviceFacts, layouts: LayoutTable): Promise<void> {

@@ -9,6 +9,7 @@ import { type Gpu, isOutOfMemory } from "../../kernels/device.ts";
 import { tunedGpu } from "../../kernels/tuning/tuned_gpu.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
+import { forwardCompute } from "../../kernels/variant.ts";
 import { createWeight, type Weight, writeWeight } from "../../kernels/weights/weight.ts";
 import { encodeWeight } from "../../kernels/weights/encode_testing.ts";
 import { WEIGHT_TYPES, type WeightTypeName } from "../../kernels/weights/table.ts";
@@ -124,9 +125,8 @@ export async function orSkip(
 }
 
 /** The default operand type of a step: the backward pass (`nn`) never rounds gradients to f16. */
-export function productCompute({ facts }: Pick<Gpu, "facts">, orientation: "nt" | "nn"): "f32" | "f16" {
-  const has_f16 = !facts.software && facts.features.includes("shader-f16");
-  return orientation === "nt" && has_f16 ? "f16" : "f32";
+export function productCompute(gpu: Pick<Gpu, "facts">, orientation: "nt" | "nn"): "f32" | "f16" {
+  return orientation === "nt" ? forwardCompute(gpu) : "f32";
 }
 
 /** Repeated normal numbers: constant data would let a GPU run at a higher clock. */

@@ -127,6 +127,7 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
       chooseMatrices(gpu, compute, { rows, columns, depth }) ??
         chooseLayout(gpu, { rows, columns, depth }, {
           reads_pairs: readsPairs({ orientation, weight: type }),
+          kind: { orientation, compute },
         }),
     ),
     share_of_peak: round(gflops / peaks.gflops),

@@ -5,7 +5,7 @@ import type { Gpu } from "../../kernels/device.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ropeTable, ropeTableShape } from "../../kernels/rope/rope.ts";
 import { Allocator } from "../../kernels/tensor.ts";
-import { deviceForm } from "../../kernels/variant.ts";
+import { deviceForm, forwardCompute } from "../../kernels/variant.ts";
 import { countParameters, type GgufFile } from "../formats/gguf.ts";
 import { modelName } from "../formats/model_name.ts";
 import { readTrainableShape } from "./architectures/registry.ts";
@@ -119,14 +119,14 @@ async function fillRotations(
 }
 
 /**
- * Resolves `auto`: f32 on a software adapter, else f16 if the device has it.
+ * Resolves `auto`, as {@link forwardCompute} does.
  *
  * @throws {ServiceError} `config_invalid` for f16 on a device that lacks it, or computes it wrong.
  */
-function chooseCompute({ facts }: Gpu, wanted: "auto" | "f32" | "f16"): "f32" | "f16" {
-  const has_f16 = facts.features.includes("shader-f16");
-  if (wanted === "auto") return !facts.software && has_f16 ? "f16" : "f32";
-  if (wanted === "f32" || has_f16) return wanted;
+function chooseCompute(gpu: Gpu, wanted: "auto" | "f32" | "f16"): "f32" | "f16" {
+  const { facts } = gpu;
+  if (wanted === "auto") return forwardCompute(gpu);
+  if (wanted === "f32" || facts.features.includes("shader-f16")) return wanted;
   throw new ServiceError(
     "config_invalid",
     `Cannot use model.compute = "f16" on ${facts.name}: it has no products in f16 (shader-f16); use "auto" or "f32"`,

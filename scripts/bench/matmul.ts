@@ -2,7 +2,13 @@
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
-import { chooseLayout, chooseMatrices, layoutName } from "../../kernels/matmul/matmul_layout.ts";
+import {
+  chooseLayout,
+  chooseMatrices,
+  layoutName,
+  takesMatrices,
+} from "../../kernels/matmul/matmul_layout.ts";
+import { rowScales } from "../../kernels/matmul/row_scales.ts";
 import { readsPairs } from "../../kernels/matmul/matmul_text.ts";
 import { tensorBytes } from "../../kernels/tensor.ts";
 import { type Weight, weightTensors } from "../../kernels/weights/weight.ts";
@@ -113,10 +119,15 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
   const [columns, depth] = orientation === "nt" ? [w_rows, w_columns] : [w_columns, w_rows];
   const x = randomTensor(allocator, [rows, depth]);
   const y = allocator.create("bench", [rows, columns]);
-  const compute = productCompute(gpu, orientation);
-  const seconds = await stopwatch.seconds((i) =>
-    matmul(recorder, orientation, { x, weight: weights[i % weights.length]!, y }, { compute })
-  );
+  // Gradients are scaled where they are multiplied in matrices of subgroups.
+  const forward = productCompute(gpu, "nt"), is_scaled = orientation === "nn" && takesMatrices(gpu, forward);
+  const compute = is_scaled ? forward : productCompute(gpu, orientation);
+  const row_scales = is_scaled ? allocator.create("bench", [rows]) : undefined;
+  const seconds = await stopwatch.seconds((i) => {
+    if (row_scales) rowScales(recorder, { x, scales: row_scales });
+    const operands = { x, weight: weights[i % weights.length]!, y, row_scales };
+    matmul(recorder, orientation, operands, { compute });
+  });
   const gflops = 2 * rows * columns * depth / seconds / 1e9;
   // The least memory traffic: the weight and both activations, once each.
   const gigabytes_per_s = (weightBytes(weights[0]!) + 4 * rows * (depth + columns)) / seconds / 1e9;

@@ -77,24 +77,22 @@ export function wordProblems(file: ProjectFile): string[] {
   return problems;
 }
 
-/** The files in docs/decisions of which one must be there for a package: its own, or that of all packages of its scope. */
-export function decisionFiles(package_name: string): string[] {
-  const scope = package_name.match(/^@([^/]+)\//)?.[1],
-    names = scope ? [package_name, scope] : [package_name];
-  return names.map((name) => `docs/decisions/${name.replace(/^@/, "").replaceAll(/[^a-z0-9]+/g, "_")}.md`);
-}
+/** Where it is said why the project depends on a package. */
+export const PACKAGES_FILE = "docs/decisions/packages.md";
 
-/** Dependencies without a decision, and imports that are not pinned to one version. */
-export function dependencyProblems(imports: Record<string, string>, paths: ReadonlySet<string>): string[] {
+/**
+ * Dependencies without a decision, and imports that are not pinned to one version.
+ *
+ * @param decisions The text of {@link PACKAGES_FILE}: its headings of the second level name packages.
+ */
+export function dependencyProblems(imports: Record<string, string>, decisions: string): string[] {
+  const headings = [...decisions.matchAll(/^## (.+)$/gm)].flatMap(([, names]) => names!.split(", "));
   const problems: string[] = [];
   for (const [name, target] of Object.entries(imports)) {
     if (!/^npm:.+@\d+\.\d+\.\d+$/.test(target)) {
       problems.push(`deno.json: ${name} is not pinned to one version of an npm package: ${target}`);
     }
-    const files = decisionFiles(name);
-    if (!files.some((file) => paths.has(file))) {
-      problems.push(`deno.json: ${name} has no ${files.join(" or ")}`);
-    }
+    if (!headings.includes(name)) problems.push(`deno.json: ${name} has no section in ${PACKAGES_FILE}`);
   }
   return problems;
 }
@@ -173,7 +171,7 @@ export async function tidyProblems(root: string): Promise<string[]> {
     ) => [...sizeProblems(f), ...nameProblems(f), ...shaderProblems(f), ...wordProblems(f)]),
     ...docstringProblems(files),
     ...doorProblems(files),
-    ...dependencyProblems(imports, new Set(paths)),
+    ...dependencyProblems(imports, files.find(({ path }) => path === PACKAGES_FILE)?.text ?? ""),
     ...cycles(graph).map((cycle) => `Import cycle: ${cycle}`),
   ];
 }

@@ -124,7 +124,7 @@ export async function orSkip(
   }
 }
 
-/** The default operand type of a step: the backward pass (`nn`) never rounds gradients to f16. */
+/** The default operand type of a step: the backward pass (`nn`) rounds no gradients to f16 that are not scaled. */
 export function productCompute(gpu: Pick<Gpu, "facts">, orientation: "nt" | "nn"): "f32" | "f16" {
   return orientation === "nt" ? forwardCompute(gpu) : "f32";
 }

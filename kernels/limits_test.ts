@@ -13,7 +13,14 @@ const MAX_STORAGE_BUFFERS = NEEDED_LIMITS.maxStorageBuffersPerShaderStage!;
 const MAX_STORAGE_TEXTURES = SOFTWARE_LIMITS.maxStorageTexturesPerShaderStage!;
 
 const ROOT = new URL(".", import.meta.url);
-const BYTES: Record<string, number> = { f32: 4, u32: 4, "vec2<f32>": 8, "vec4<f32>": 16, "vec4<f16>": 8 };
+const BYTES: Record<string, number> = {
+  f32: 4,
+  u32: 4,
+  "vec2<f32>": 8,
+  "vec4<f32>": 16,
+  "vec4<u32>": 16,
+  "vec4<f16>": 8,
+};
 
 /** The kernels that such a device runs, for all widths of models. */
 function kernelsOf(software: boolean, subgroup_size: number, features: string[] = []): Kernel[] {

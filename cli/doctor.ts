@@ -59,7 +59,7 @@ export function installCommand(system: string, is_root: boolean): string {
   return is_root ? install : `sudo sh -c '${install}'`;
 }
 
-/** What the device's driver computes wrong, which is therefore not used. */
+/** What is not used because of the device's driver. */
 export function leftOutFact({ left_out = [] }: Pick<DeviceFacts, "left_out">): string {
   return left_out.join("; ") || "none";
 }

@@ -67,6 +67,11 @@ const SEGMENTS: readonly (readonly [columns: readonly number[], depth: number])[
 
 const upTo = (limits: readonly number[], value: number) => limits.find((limit) => value <= limit);
 
+/** The rows with which the class of segments of so many rows is measured; undefined for one that has none. */
+export function segmentRows(rows: number): number | undefined {
+  return upTo(SEGMENT_ROWS, rows);
+}
+
 /**
  * The name of a size's class; null for one that has none.
  *
@@ -77,7 +82,7 @@ export function layoutClass({ rows, columns, depth }: Size, kind?: ProductKind):
   const is_segments = kind?.product === "segments";
   if (is_segments && rows <= FEWEST_ROWS) return null;
   const up = is_segments
-    ? [upTo(SEGMENT_ROWS, rows), upTo(SEGMENT_COLUMNS, columns), upTo(WIDTHS, depth)]
+    ? [segmentRows(rows), upTo(SEGMENT_COLUMNS, columns), upTo(WIDTHS, depth)]
     : [upTo(ROWS, rows), upTo(WIDTHS, columns), upTo(WIDTHS, depth)];
   if (up.includes(undefined)) return null;
   return `${kind ? `${kind.product} ${kind.compute} ` : ""}${up.join("×")}`;

@@ -212,18 +212,26 @@ Deno.test("the recorded steps are those of the program, and every kernel in them
 });
 
 Deno.test("matrices of subgroups have as many dispatches, and take all products with operands in f16", async () => {
-  const kinds = async (features: readonly string[]) => {
+  const names = async (features: readonly string[]) => {
     const counted = await countedModel("0.5b", "f16", features);
     const { prefill, decode } = await samplingLaunches(counted, { sequences: 64, prompt: 4 });
-    return [...prefill, ...decode].map(({ kernel: { name } }) => name).filter((name) => name !== CHUNKS);
+    const training = await trainingLaunches(counted, 1024);
+    const namesOf = (launches: Launch[]) => launches.map(({ kernel: { name } }) => name);
+    return { sampled: [...namesOf(prefill), ...namesOf(decode)], trained: namesOf(training) };
   };
-  const CHUNKS = "matmul_chunks", tiles = await kinds([]), matrices = await kinds([SUBGROUP_MATRIX]);
-  const isProductOf = (form: string) => (name: string) => /^matmul_/.test(name) && name.endsWith(`_${form}`);
+  const tiles = await names([]), matrices = await names([SUBGROUP_MATRIX]);
+  const isOf = (form: string) => (name: string) => /^matmul_/.test(name) && name.endsWith(`_${form}`);
   assert.deepEqual(
-    tiles.map((name) => isProductOf("tiles")(name) ? name.replace(/tiles$/, "matrices") : name),
-    matrices,
+    tiles.sampled.map((name) => isOf("tiles")(name) ? name.replace(/tiles$/, "matrices") : name),
+    matrices.sampled,
   );
-  assert.ok(matrices.filter(isProductOf("matrices")).length > 2 * 4 * 24);
+  assert.ok(matrices.sampled.filter(isOf("matrices")).length > 2 * 4 * 24);
+  // Of seven projections a layer and the head, only gradients have scales; of the first layer q, k and v need none.
+  const scaled = matrices.trained.filter((name) => name.startsWith("matmul_nn_scaled_"));
+  assert.equal(scaled.length, 7 * 24 - 3 + 1);
+  assert.equal(matrices.trained.filter((name) => name === "row_scales").length, scaled.length);
+  // B alone is multiplied with f32 operands.
+  assert.equal(matrices.trained.filter(isOf("tiles")).length, 7 * 24);
 });
 
 Deno.test("a machine without a driver or a compiler is told what is missing", async () => {

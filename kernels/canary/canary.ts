@@ -8,7 +8,15 @@
 import { ServiceError } from "../../core/errors.ts";
 import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { matmul } from "../matmul/matmul.ts";
-import { everyMatrices, layoutName, type ScalarLayout, TILES } from "../matmul/matmul_layout.ts";
+import {
+  everyMatrices,
+  layoutName,
+  type ScalarLayout,
+  takesMatrices,
+  TILES,
+} from "../matmul/matmul_layout.ts";
+import { rowScales } from "../matmul/row_scales.ts";
+import { forwardCompute } from "../variant.ts";
 import { createWeight, writeWeight } from "../weights/weight.ts";
 import { type SegmentsCase, withRecorder, wrongAttention, wrongSegments } from "./layer_forms.ts";
 
@@ -71,7 +79,11 @@ async function wrongProduct(gpu: Gpu, compute: Variant["compute"]): Promise<stri
           cases.map(({ layout, rows }) => {
             const x = allocator.upload("canary", [rows, DEPTH], rowsOf(rows, valueAt));
             const y = allocator.create("canary", [rows, COLUMNS]);
-            matmul(recorder, orientation, { x, weight, y }, { compute, ...layout && { layout } });
+            // In matrices, products of gradients have scales.
+            const scales = allocator.create("canary", [rows]), is_scaled = layout && orientation === "nn";
+            if (is_scaled) rowScales(recorder, { x, scales });
+            const operands = { x, weight, y, row_scales: is_scaled ? scales : undefined };
+            matmul(recorder, orientation, operands, { compute, ...layout && { layout } });
             return { orientation, valueAt, y };
           })
         )
@@ -119,7 +131,7 @@ function firstDifference(y: Float32Array, first_rows: Float32Array): string | nu
 /** Rows, columns and depth with complete tiles of all layouts, edges of some, and several chunks. */
 const TILED = { rows: 132, columns: 256, depth: 512 };
 
-/** The bits of products in a layout, in both orientations. */
+/** The bits of products in a layout: of one forward, with the operands that a GPU takes for it, and of one backward. */
 async function tiledBits(gpu: Gpu, layout: ScalarLayout): Promise<Uint32Array[]> {
   return await withRecorder(gpu, async (recorder, allocator) => {
     const { rows, columns, depth } = TILED,
@@ -130,7 +142,10 @@ async function tiledBits(gpu: Gpu, layout: ScalarLayout): Promise<Uint32Array[]>
       const weight = createWeight(allocator, "canary", { type: "f32", shape });
       writeWeight(allocator, weight, new Uint8Array(numbers.buffer));
       const y = allocator.create("canary", [rows, columns]);
-      matmul(recorder, orientation, { x, weight, y }, { compute: "f32", layout });
+      const forward = takesMatrices(gpu, "f16") ? "f32" : forwardCompute(gpu);
+      matmul(recorder, orientation, { x, weight, y }, {
+        ...{ compute: orientation === "nt" ? forward : "f32", layout },
+      });
       return y;
     });
     return (await recorder.submitAndRead(products)).map((bytes) => new Uint32Array(bytes));
@@ -151,19 +166,25 @@ class CheckDevice {
   }
 
   /**
-   * What a check finds wrong, as text; null if nothing is. A form that the driver does not compile, that it refuses, or that
-   * loses the device, is wrong too.
+   * What a check finds wrong, as text; null if nothing is. A form that the driver does not compile, that it refuses, or with
+   * which it loses the device twice, is wrong too.
+   *
+   * @throws {ServiceError} `out_of_memory` when the device has too little for the check: nothing is wrong then.
    */
-  async run(check: (gpu: Gpu) => Promise<string | null>): Promise<string | null> {
-    const gpu = await this.gpu();
+  async run(check: (gpu: Gpu) => Promise<string | null>, has_retried = false): Promise<string | null> {
+    const { device } = await this.gpu();
+    device.pushErrorScope("out-of-memory");
+    device.pushErrorScope("validation");
     try {
-      gpu.device.pushErrorScope("validation");
-      const wrong = await check(gpu), refused = await gpu.device.popErrorScope();
-      return wrong ?? refused?.message ?? null;
+      const wrong = await check(await this.gpu());
+      const refused = await device.popErrorScope(), short = await device.popErrorScope();
+      if (refused || short) this.close();
+      if (short) throw new ServiceError("out_of_memory", `Cannot test the device: ${short.message}`);
+      return refused?.message ?? wrong;
     } catch (error) {
-      if (!(error instanceof ServiceError)) throw error;
       this.close();
-      return error.message;
+      if (!(error instanceof ServiceError) || error.code === "out_of_memory") throw error;
+      return error.code === "device_lost" && !has_retried ? await this.run(check, true) : error.message;
     }
   }
 
@@ -173,27 +194,35 @@ class CheckDevice {
   }
 }
 
-/** The layouts of a GPU's scalar products whose bits are not those of the plain one: tiles of few rows that walk their chunks. */
-async function wrongLayouts(device: CheckDevice): Promise<string[]> {
+/**
+ * The layouts of a GPU's scalar products whose bits are not those of the plain one: tiles of few rows that walk their chunks.
+ *
+ * @returns `failed`: why the plain one cannot be computed, else null.
+ */
+async function wrongLayouts(device: CheckDevice): Promise<{ wrong: string[]; failed: string | null }> {
   const wrong: string[] = [];
   let plain: Uint32Array[] = [];
   const failed = await device.run(async (gpu) => {
     plain = await tiledBits(gpu, { ...TILES.small, split: false });
     return null;
   });
+  if (failed !== null) return { wrong, failed };
   for (const tile of Object.values(TILES)) {
     for (const layout of [false, true].map((split) => ({ ...tile, split }))) {
-      const reason = failed ?? await device.run(async (gpu) => {
+      const reason = await device.run(async (gpu) => {
         const bits = await tiledBits(gpu, layout);
         return bits.every((y, i) => y.every((word, at) => word === plain[i]![at])) ? null : "other bits";
       });
       if (reason !== null) wrong.push(layoutName(layout));
     }
   }
-  return wrong;
+  return { wrong, failed };
 }
 
-/** Products of segments in each tile, the smallest first: of a few rows with many chunks, and of rows that end inside of the tiles. */
+/**
+ * Products of segments in each tile, the smallest first: of a few rows with many chunks, and of rows that end inside of the
+ * tiles.
+ */
 function segmentsCases(gpu: Gpu, compute: Variant["compute"]): SegmentsCase[] {
   if (compute === "f16" && !gpu.facts.features.includes("shader-f16")) return [];
   const matrices = everyMatrices(gpu, compute).map((tile) => ({ ...tile, split: true })).reverse();
@@ -271,7 +300,9 @@ export async function testForms(
     if (software) return report;
     const attention = await device.run(wrongAttention);
     if (attention !== null) return { ...report, refused: `its attention is wrong (${attention})` };
-    report.wrong_layouts = await wrongLayouts(device);
+    const { wrong, failed } = await wrongLayouts(device);
+    if (failed !== null) return { ...report, refused: `its products are wrong (${failed})` };
+    report.wrong_layouts = wrong;
     await testSegments(device, report, wrongFeatures());
     return report;
   } finally {

@@ -14,6 +14,7 @@ import {
   TILES,
 } from "../matmul/matmul_layout.ts";
 import { fitsSegments } from "../matmul/matmul_segments.ts";
+import { SCRATCH_BYTES } from "../recorder.ts";
 import { dawnTest } from "../webgpu/dawn_testing.ts";
 import { DENO_PROVIDER } from "../webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "../webgpu/provider.ts";
@@ -266,6 +267,46 @@ gpuTest("each of attention's kernels for GPUs is compared with float64", async (
   }
 });
 
+gpuTest("a device without memory for the tests, or that is lost once, loses no form", async () => {
+  const open = (created: (size: number, device: GPUDevice) => void) => async () => {
+    const gpu = await gpuOpener((code) => code)(), createBuffer = gpu.device.createBuffer.bind(gpu.device);
+    gpu.device.createBuffer = (given) => {
+      created(given.size, gpu.device);
+      return createBuffer(given);
+    };
+    return gpu;
+  };
+  // What a driver says when it has no memory for the scratch tensor.
+  const short = (size: number, device: GPUDevice) => {
+    if (size !== SCRATCH_BYTES) return;
+    const pushErrorScope = device.pushErrorScope.bind(device),
+      popErrorScope = device.popErrorScope.bind(device);
+    // The scopes that were pushed before.
+    const scopes: GPUErrorFilter[] = ["out-of-memory", "validation"];
+    device.pushErrorScope = (filter) => {
+      scopes.push(filter);
+      pushErrorScope(filter);
+    };
+    device.popErrorScope = async () => {
+      const error = await popErrorScope();
+      return scopes.pop() === "out-of-memory" ? { message: "not enough memory left" } as GPUError : error;
+    };
+  };
+  await assert.rejects(testForms(open(short), []), {
+    ...{ code: "out_of_memory", message: "Cannot test the device: not enough memory left" },
+  });
+  // The first buffer of this size is the weight of the plain layout.
+  let is_lost = false;
+  const lose = (size: number, device: GPUDevice) => {
+    if (size !== 4 * 256 * 512 || is_lost) return;
+    is_lost = true;
+    device.destroy();
+  };
+  const report = await testForms(open(lose), []);
+  assert.ok(is_lost);
+  assert.deepEqual(report, { refused: null, wrong: [], wrong_layouts: [], wrong_segments: null });
+});
+
 /** Provider of adapters whose devices are real but have another name: a GPU, unless the name says otherwise. */
 function named(
   name: WebGpuProviderName,
@@ -311,7 +352,7 @@ gpuTest(
     };
     assert.equal(
       await why(auto, named("dawn", "A GPU")),
-      "dawn: it is installed, and its products are right",
+      "dawn: it is installed, and its products and attention are right",
     );
     assert.equal(
       await why(auto, named("dawn", "SwiftShader")),

@@ -13,10 +13,10 @@ export type Providers = (name: WebGpuProviderName) => WebGpuProvider;
 
 /**
  * Opens the requested device. With `auto` it is Dawn's if its library is installed, its adapter is a GPU and its
- * products and attention are right, else Deno's; the facts tell which one and why, and what is left out. The forms of a GPU are tested first
- * (`canary.ts`), those of a software adapter are not: its kernels are the ones that all tests run.
+ * products and attention are right, else Deno's; the facts tell which one and why, and what is left out. The forms of a GPU
+ * are tested first (`canary.ts`), those of a software adapter are not: its kernels are the ones that all tests run.
  *
- * @throws {ServiceError} `device_unavailable`, with the fix.
+ * @throws {ServiceError} `device_unavailable`, with the fix; `out_of_memory` when a GPU has none left for the tests.
  */
 export async function openCheckedGpu(
   { device, webgpu }: DeviceRequest,
@@ -27,7 +27,7 @@ export async function openCheckedGpu(
   if (webgpu !== "auto") return await open(webgpu, "as configured");
   if (device === "software") return await open("deno", "Dawn is chosen for GPUs only");
   try {
-    const gpu = await open("dawn", "it is installed, and its products are right");
+    const gpu = await open("dawn", "it is installed, and its products and attention are right");
     if (!gpu.facts.software) return gpu;
     gpu.device.destroy();
     return await open("deno", `Dawn finds no GPU but the software adapter ${gpu.facts.name}`);

@@ -21,12 +21,17 @@ fn multiply(left: Left, right: Right, sums: Sums) -> Sums {
   // From the end: the order inside of 16 steps is the device's.
   for (var k = 4u; k > 0u; k--) {
     let k4 = k - 1u;
-    let w = low_rank_at(right.column + 4u * (lane % 4u), 4u * right.chunk + k4);
+    let w = right_block(right_at(right.column, right.chunk), 4u * (lane % 4u), k4);
     #for v VECTORS
     out.v{v} = add_low_rank(out.v{v}, vec4<f32>(tile_x[left + passing_at({v}u).x * {X_STRIDE}u + k4]), w);
     #end
   }
   return out;
+}
+
+// Four columns of a matrix of W, from \`column\` on, by four of its steps.
+fn right_block(at: u32, column: u32, k4: u32) -> mat4x4<f32> {
+  return RIGHT_BLOCK;
 }
 
 fn load_sums(at: u32) -> Sums {
@@ -44,6 +49,20 @@ fn store_sums(at: u32, sums: Sums) {
 }
 `;
 
+/** W as it is staged: column by column, or step by step. */
+const BLOCKS = {
+  col_major: `transpose(mat4x4<f32>(
+    #for c 4
+    vec4<f32>(tile_w[at + (column + {c}u) * {W_STRIDE}u + k4]),
+    #end
+  ))`,
+  row_major: `mat4x4<f32>(
+    #for c 4
+    vec4<f32>(tile_w[at + (4u * k4 + {c}u) * {W_STRIDE}u + column / 4u]),
+    #end
+  )`,
+};
+
 /** What of a kernel's text defines the matrices of a subgroup. */
 const MATRICES = /^alias Left = subgroup_matrix_left[^]*?^fn store_sums\(.*$/m;
 
@@ -52,7 +71,10 @@ function emulated(text: string): string {
   if (!MATRICES.test(text)) return text;
   const number = (pattern: RegExp) => Number(text.match(pattern)![1]);
   const SIZE = number(/lane = thread % (\d+)u/), X_STRIDE = number(/&tile_x, at, (\d+)u/);
-  return text.replace(MATRICES, unroll(TEXT, { SIZE, VECTORS: 64 / SIZE, X_STRIDE }));
+  const W_STRIDE = number(/right_at\(column, chunk\), (\d+)u/);
+  const order = /<Right, (\w+)>/.exec(text)![1] as keyof typeof BLOCKS;
+  const own = TEXT.replace("RIGHT_BLOCK", BLOCKS[order]);
+  return text.replace(MATRICES, unroll(own, { SIZE, VECTORS: 64 / SIZE, X_STRIDE, W_STRIDE }));
 }
 
 /** Invocations of what stands for a subgroup: with few each has many sums, and software adapters compile for long. */

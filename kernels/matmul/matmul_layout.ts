@@ -6,7 +6,7 @@
 import { type Gpu, SUBGROUP_MATRIX } from "../device.ts";
 import { SCRATCH_BYTES } from "../recorder.ts";
 import { ceilDiv, roundUp } from "../shape.ts";
-import { layoutClass, type LayoutTable } from "../layout_table.ts";
+import { layoutClass, type LayoutTable, segmentRows } from "../layout_table.ts";
 import { deviceForm, deviceOptions } from "../variant.ts";
 import type { MatricesLayout } from "./matmul_matrices.ts";
 import { type LanesLayout, type MatmulKind, TILE_DEPTH, type TilesLayout } from "./matmul_text.ts";
@@ -106,7 +106,7 @@ export function chooseLayout(
 
 /** The layout of a table; null where it has none, or one that would compute too much in vain. */
 function measuredLayout(
-  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts">,
   table: LayoutTable,
   { size, name, suggested }: { size: ProductSize; name: string | null; suggested: ScalarLayout },
 ): ScalarLayout | null {
@@ -119,7 +119,8 @@ function measuredLayout(
   }
   const is_padded = layout !== TILES.small &&
     roundUp(size.rows, layout.block_rows) > MOST_PADDING * size.rows;
-  return is_padded ? null : { ...layout, split: choice.split && canSplit(size) };
+  const taken = { ...layout, split: choice.split && canSplit(size) };
+  return is_padded || !isRight(gpu, taken) ? null : taken;
 }
 
 /** Whether the depth has several chunks, whose sums fit the scratch tensor. */
@@ -188,8 +189,7 @@ export function chooseMatrices(
 ): MatricesLayout | null {
   const layouts = everyMatrices(gpu, compute), last = layouts.at(-1);
   if (!last) return null;
-  const { rows, columns } = size, chunks = ceilDiv(size.depth, chunkLength(size));
-  const can_split = chunks > 1 && partialBytes(size, chunks + (size.has_lora ? 1 : 0)) <= SCRATCH_BYTES;
+  const { rows, columns } = size, chunks = ceilDiv(size.depth, chunkLength(size)), can_split = canSplit(size);
   for (const tile of layouts) {
     if (tile !== last && roundUp(rows, tile.block_rows) > MOST_PADDING * rows) continue;
     const groups = workgroups(tile, rows, columns);
@@ -223,9 +223,14 @@ export function chooseSegmentsTile(
   const size = { rows, columns: columns.reduce((sum, one) => sum + one, 0), depth };
   const name = layoutClass(size, { product: "segments", compute });
   const choice = name === null || matrices.length > 0 ? undefined : gpu.layouts?.[name];
-  // It was measured with the padding of its class, so it is taken however much that is.
   const measured = choice && SEGMENT_TILES.find((tile) => tile === Object.values(TILES)[choice.layout]);
-  if (measured) return measured;
+  // It may compute as much in vain as it did when it was measured, with the most rows of the class.
+  const paddingOf = ({ block_rows }: TilesLayout, rows: number) => roundUp(rows, block_rows) / rows;
+  if (
+    measured && paddingOf(measured, rows) <= Math.max(MOST_PADDING, paddingOf(measured, segmentRows(rows)!))
+  ) {
+    return measured;
+  }
   const tiles = SEGMENT_TILES.filter((tile) =>
     tile === TILES.small || isRight(gpu, { ...tile, split: true })
   );

@@ -19,10 +19,11 @@ var<workgroup> passing: array<vec4<f32>, {SUBGROUPS*64}>;
 // The invocation within its subgroup.
 var<private> lane: u32;
 
-// What a workgroup computes: the chunks of a tile, of chunk_steps vectors each, of a product with so many columns.
+// What a workgroup computes: the chunks of a tile, of chunk_steps vectors each, of a product with so many columns. Its sums
+// are stored from a vector on.
 struct Work {
   segment: u32, first_row: u32, first_column: u32, columns: u32,
-  first_chunk: u32, chunks: u32, chunk_steps: u32,
+  first_chunk: u32, chunks: u32, chunk_steps: u32, place: u32,
 }
 
 // Stages the steps from `d` vectors on. A step after the end counts as zero, a row after it is the last one.
@@ -67,7 +68,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   let steps = params.depth / 4u;
   for (var chunk = work.first_chunk; chunk < work.first_chunk + work.chunks; chunk++) {
     let first = min(chunk * work.chunk_steps, steps);
-    let out = output_of(work, chunk, group);
+    let out = output_of(work, chunk);
     #for l LOW_RANK
     if first == steps {
       // The chunk after the last one of the depth. A lane has the vectors that it has in passing.

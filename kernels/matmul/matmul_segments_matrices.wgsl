@@ -6,7 +6,7 @@ fn work_of(group: vec3<u32>) -> Work {
   let at = group.y - segment.group;
   return Work(
     segment.index, group.x * {BLOCK_ROWS}u, at % segment.tiles * {BLOCK_COLUMNS}u, segment.columns,
-    at / segment.tiles, 1u, 4u * segment.chunk_tiles,
+    at / segment.tiles, 1u, 4u * segment.chunk_tiles, segment.place,
   );
 }
 
@@ -22,9 +22,9 @@ fn w_at(segment: u32, i: u32, is_lora: bool) -> operand4 {
 // The first vector of the chunk's sums, and the vectors of a row.
 struct Output { first: u32, columns4: u32 }
 
-fn output_of(work: Work, chunk: u32, group: vec3<u32>) -> Output {
+fn output_of(work: Work, chunk: u32) -> Output {
   let columns4 = work.columns / 4u;
-  return Output(segment_of(group.y).place + chunk * params.rows * columns4, columns4);
+  return Output(work.place + chunk * params.rows * columns4, columns4);
 }
 
 fn store(row: u32, column4: u32, sum: vec4<f32>, out: Output) {

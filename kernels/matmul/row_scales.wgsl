@@ -1,13 +1,14 @@
 // Powers of two that bring the rows of a product's operands into the range of f16, for GPUs: a workgroup owns a row.
 //
-//   scales[n] = 2^k with 2^14 ≤ 2^k · max(|x[n, :]|, |lora_scale · u[n, :]|) < 2^15, for k from −126 to 126
+//   scales[n] = 2^k with 2^14 ≤ 2^k · max(|x[n, :]|, |lora_scale · u[n, :]|) < 2^15, for k from −126 to 100
 //
 //   params  rows N, vectors of a row of x, and of u; lora_scale
 //   x       [N, C] f32   in
 //   u       [N, R] f32   in, or unused with no vectors
 //   scales  [N]    f32   out, overwritten
 //
-// A row of zeros gets 2^126, and one with a number that is not finite 2^−114.
+// A row of zeros gets 2^100, which no sum that y holds brings above the largest f32; one with a number that is not finite
+// gets 2^−114.
 // Dispatch: N workgroups, wrapped into y. `threads`, a power of two, is linked.
 
 struct Params { rows: u32, vectors: u32, u_vectors: u32, lora_scale: f32 }
@@ -46,6 +47,6 @@ fn main(
     let all = max(group_largest[0].xy, group_largest[0].zw);
     // An exponent e of the largest stands for 2^(e − 127), and that of the scale likewise.
     let exponent = i32(max(all.x, all.y) >> 23u);
-    scales[n] = bitcast<f32>(u32(clamp(268 - exponent, 1, 253)) << 23u);
+    scales[n] = bitcast<f32>(u32(clamp(268 - exponent, 1, 227)) << 23u);
   }
 }

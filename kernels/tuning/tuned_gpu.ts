@@ -111,7 +111,7 @@ export async function tunedGpu(
 /** What the folder has for a device, in words. */
 export async function tuningText(
   folder: string,
-  gpu: Pick<Gpu, "facts" | "subgroup_size">,
+  gpu: Pick<Gpu, "facts" | "subgroup_size" | "wrong_layouts" | "wrong_segments">,
   is_tuned: boolean,
 ): Promise<string> {
   if (!is_tuned) return "of their grids alone (SVC_TUNING=gpu measures GPUs, all every device)";

@@ -164,9 +164,9 @@ Deno.test("segments take the tile of their class, by their columns in all", () =
   const tileOf = (rows: number, depth: number, columns: number[], compute: "f32" | "f16", gpu: Gpu = CARD) =>
     chooseSegmentsTile({ ...gpu, layouts }, { rows, depth, compute }, columns);
   assert.equal(tileOf(64, 4096, [4096, 1024, 1024, 48], "f16"), TILES.small);
-  assert.equal(tileOf(17, 896, [896, 128, 128, 48], "f16"), TILES.middle);
-  assert.equal(tileOf(16, 896, [896, 128, 128, 48], "f16"), TILES.small);
-  assert.equal(tileOf(17, 896, [896, 128, 128, 400], "f16"), TILES.small, "another class");
+  assert.equal(tileOf(32, 896, [896, 128, 128, 48], "f16"), TILES.middle);
+  assert.equal(tileOf(17, 896, [896, 128, 128, 48], "f16"), TILES.small, "more padding than 32 rows have");
+  assert.equal(tileOf(32, 896, [896, 128, 128, 400], "f16"), TILES.small, "another class");
   assert.equal(tileOf(64, 4096, [4096, 1024, 1024, 48], "f32"), TILES.middle);
   const matrices = withFeatures("shader-f16", SUBGROUP_MATRIX);
   assert.equal(tileOf(64, 4096, [4096, 1024, 1024, 48], "f16", matrices).form, "matrices");

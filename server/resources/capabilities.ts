@@ -27,7 +27,8 @@ const deviceSchema = z.strictObject({
   features: z.array(z.string()),
   left_out: z.array(z.string()).meta({
     description:
-      "The forms of kernels that the driver computes wrong or does not compile, which are not used.",
+      "The forms of kernels that are not used, because the driver does not compile them, computes them wrong, or gives them " +
+      "other bits than those that they must have. Only GPUs are tested.",
   }),
   limits: z.record(z.string(), z.number()),
   vram_bytes: z.number().nullable().meta({ description: "Null where the driver does not tell." }),

@@ -35,7 +35,7 @@ function DeviceCard({ device, is_first }: { device: Device; is_first: boolean })
           ["Memory", vram_bytes === null ? "the driver does not tell" : bytesText(vram_bytes)],
           ...(left_out.length === 0
             ? []
-            : [["Not used, because the driver is wrong", left_out.join("; ")] as const]),
+            : [["Not used, because of the driver", left_out.join("; ")] as const]),
         ]}
       />
       <p>

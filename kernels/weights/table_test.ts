@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import { readFixtureJson } from "../../tests/fixture.ts";
 import { embedding } from "../embedding/embedding.ts";
 import { filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
+import { PlaneArrays } from "./block_words.ts";
 import { encodeWeight } from "./encode_testing.ts";
 import { createWeight, writeWeight } from "./weight.ts";
 import { WEIGHT_TYPE_NAMES, WEIGHT_TYPES, type WeightTypeName } from "./table.ts";
@@ -35,6 +36,25 @@ function expectSameBits(actual: ArrayLike<number>, expected: Float32Array, name:
 Deno.test("every type of the table but f32 has goldens of llama.cpp", () => {
   assert.deepEqual(Object.keys(goldens).sort(), WEIGHT_TYPE_NAMES.filter((name) => name !== "f32").sort());
 });
+
+for (const [name, heads] of [["q8_0", 1], ["q4_0", 1], ["q4_1", 2], ["q5_0", 1], ["q5_1", 2]] as const) {
+  Deno.test(`${name} is taken apart into its scales and the bytes after them, for any number of blocks`, () => {
+    const type: WeightType = WEIGHT_TYPES[name], { block_bytes } = type, { blocks } = readGolden(name);
+    const arrays = new PlaneArrays();
+    for (const [first, count] of [[0, 1], [0, 2], [1, 3], [2, 8], [3, 1]] as const) {
+      const bytes = blocks.subarray(first * block_bytes, (first + count) * block_bytes);
+      const starts = Array.from({ length: count }, (_, i) => i * block_bytes);
+      const [values, scales] = type.repack(bytes, arrays);
+      const part = (from: number, to: number) =>
+        starts.flatMap((start) => [...bytes.subarray(start + from, start + to)]);
+      const bytesOfPlane = (plane: ArrayBufferView) =>
+        new Uint8Array(plane.buffer as ArrayBuffer, plane.byteOffset, plane.byteLength);
+      assert.deepEqual([...bytesOfPlane(values!)], part(2 * heads, block_bytes));
+      const halves = new Float16Array(Uint8Array.from(part(0, 2 * heads)).buffer);
+      assert.deepEqual([...scales as Float32Array], [...halves]);
+    }
+  });
+}
 
 for (const name of Object.keys(goldens) as WeightTypeName[]) {
   const type: WeightType = WEIGHT_TYPES[name];

@@ -104,7 +104,7 @@ export interface Device {
   backend: string;
   driver: string;
   features: string[];
-  /** The forms of kernels that the driver computes wrong or does not compile, which are not used. */
+  /** The forms of kernels that are not used, because the driver does not compile them, computes them wrong, or gives them other bits than those that they must have. Only GPUs are tested. */
   left_out: string[];
   limits: { [name: string]: number };
   /** Null where the driver does not tell. */

@@ -22,7 +22,10 @@ export interface DeviceFacts {
   features: string[];
   limits: Record<string, number>;
   vram_bytes: number | null;
-  /** The forms of kernels that the driver computes wrong or does not compile, which are not used; absent: none is known. */
+  /**
+   * The forms of kernels that are not used, with the reasons: the driver does not compile them, computes them wrong, or gives
+   * them other bits than those that they must have. Absent: none is known.
+   */
   left_out?: string[];
   /** What the measuring of layouts did; absent where nothing was measured. */
   tuning?: string;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ServiceError } from "../core/errors.ts";
-import type { Gpu } from "../kernels/device.ts";
+import { type Gpu, SUBGROUP_MATRIX } from "../kernels/device.ts";
 import type { Recorder } from "../kernels/recorder.ts";
 import type { Tensor } from "../kernels/tensor.ts";
 import { gpuTest } from "../kernels/gpu_testing.ts";
@@ -190,12 +190,13 @@ Deno.test("the matrices of a model are named once by shape and counted by layer"
   ]);
 });
 
-Deno.test("forward products are measured as the device trains, backward ones in f32", () => {
+Deno.test("forward products are measured as the device trains, backward ones in f32 but in matrices of subgroups", () => {
   const of = (software: boolean, ...features: string[]) =>
     (["nt", "nn"] as const).map((orientation) =>
       productCompute({ facts: { software, features } as unknown as Gpu["facts"] }, orientation)
     );
   assert.deepEqual(of(false, "shader-f16"), ["f16", "f32"]);
+  assert.deepEqual(of(false, "shader-f16", SUBGROUP_MATRIX), ["f16", "f16"]);
   assert.deepEqual(of(false), ["f32", "f32"]);
   assert.deepEqual(of(true, "shader-f16"), ["f32", "f32"]);
 });

@@ -67,7 +67,7 @@ export interface MatmulOperands {
   residual?: Tensor | undefined;
   /**
    * `[N] f32`, powers of two: rows of x and of the low-rank term's u are multiplied by them before they are rounded to f16, and
-   * those of the product divided. {@link rowScales} computes them. Only where {@link takesMatrices}, and without a residual.
+   * those of the product divided. `rowScales` computes them. Only where `takesMatrices`, and without a residual.
    */
   row_scales?: Tensor | undefined;
 }

@@ -12,7 +12,7 @@
 //   lora      [columns, R] in nt, [R, columns] in nn   f32   in
 //   y         [N, y_stride] f32   out, overwritten, or added to; y' is its columns from y_column on
 //
-// `load_weight` and its planes, `first`, the binding after them, and `operand` and `to_operand` are linked.
+// `load_weight` and its planes, and `first`, the binding after them, are linked.
 
 struct Params {
   rows: u32, columns: u32, depth: u32,
@@ -31,9 +31,6 @@ struct Params {
 // The first vector of a row. A software adapter loads parameters slowly, so its kernels call these before their loops.
 fn x_place(row: u32) -> u32 { return (row * params.x_stride + params.x_column) / 4u; }
 fn u_place(row: u32) -> u32 { return (row * params.u_stride + params.u_column) / 4u; }
-
-fn load_x(row: u32, d: u32) -> operand4 { return to_operand(x[x_place(row) + d]); }
-fn load_u(row: u32, d: u32) -> operand4 { return to_operand(params.lora_scale * u[u_place(row) + d]); }
 
 fn load_lora(i: u32) -> vec4<f32> { return lora[i]; }
 

@@ -6,6 +6,7 @@ import { deviceFolder, isTuned, tuningDevices } from "../../core/device_lock.ts"
 import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
 import { type Gpu, isOutOfMemory } from "../../kernels/device.ts";
+import { takesMatrices } from "../../kernels/matmul/matmul_layout.ts";
 import { tunedGpu } from "../../kernels/tuning/tuned_gpu.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
@@ -124,9 +125,13 @@ export async function orSkip(
   }
 }
 
-/** The default operand type of a step: the backward pass (`nn`) rounds no gradients to f16 that are not scaled. */
+/**
+ * The default operand type of a step's products with base weights. In the backward pass (`nn`) it is f16 only where gradients
+ * are scaled first (`gradientOperands`).
+ */
 export function productCompute(gpu: Pick<Gpu, "facts">, orientation: "nt" | "nn"): "f32" | "f16" {
-  return orientation === "nt" ? forwardCompute(gpu) : "f32";
+  const forward = forwardCompute(gpu);
+  return orientation === "nt" || takesMatrices(gpu, forward) ? forward : "f32";
 }
 
 /** Repeated normal numbers: constant data would let a GPU run at a higher clock. */

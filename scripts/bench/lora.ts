@@ -2,7 +2,6 @@
 
 import { loraGradient, loraGradientPartials } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { matmul, takesA } from "../../kernels/matmul/matmul.ts";
-import { takesMatrices } from "../../kernels/matmul/matmul_layout.ts";
 import { gradientOperands } from "../../kernels/matmul/row_scales.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import type { Tensor } from "../../kernels/tensor.ts";
@@ -118,23 +117,23 @@ function loraWork(
     },
   ];
   if (!trains) return forward;
-  const back = productCompute(gpu, "nn"), scales = random(rows);
+  const back = productCompute(gpu, "nn"), scales = allocator.create("bench", [rows]);
   const recordInput = () => {
     const lora = { ...term, matrix: a };
-    const taken = gradientOperands(recorder, compute, { x: y, lora, scales });
-    const operands = { x: y, weight: frozen, y: x, lora, row_scales: taken.row_scales };
-    matmul(recorder, "nn", operands, { compute: taken.compute, accumulate: true });
+    const { row_scales } = gradientOperands(recorder, back, { x: y, lora, scales });
+    const operands = { x: y, weight: frozen, y: x, lora, row_scales };
+    matmul(recorder, "nn", operands, { compute: back, accumulate: true });
   };
-  const scaled = takesMatrices(gpu, compute);
   return [
     ...forward,
     {
-      ...{ name: "d_u = d_y·B", flops: up, compute: back, dispatches: 1 },
-      record: () => matmul(recorder, "nn", { x: y, weight: weightOf(b), y: u }, { compute: back }),
+      ...{ name: "d_u = d_y·B", flops: up, compute: "f32", dispatches: 1 },
+      record: () => matmul(recorder, "nn", { x: y, weight: weightOf(b), y: u }, { compute: "f32" }),
     },
     {
-      ...{ name: "d_x += d_y·W + d_u·A", flops: product + down, compute: scaled ? "f16" : back },
-      ...{ dispatches: scaled ? 2 : 1, record: recordInput },
+      ...{ name: "d_x += d_y·W + d_u·A", flops: product + down, compute: back },
+      // The scales of f16 are another.
+      ...{ dispatches: back === "f16" ? 2 : 1, record: recordInput },
     },
     ...gradients(recorder, { x, y, u, a, b }, random),
   ];

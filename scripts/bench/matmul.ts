@@ -2,13 +2,8 @@
 
 import { LORA_TARGETS } from "../../core/lora_targets.ts";
 import { matmul } from "../../kernels/matmul/matmul.ts";
-import {
-  chooseLayout,
-  chooseMatrices,
-  layoutName,
-  takesMatrices,
-} from "../../kernels/matmul/matmul_layout.ts";
-import { rowScales } from "../../kernels/matmul/row_scales.ts";
+import { chooseLayout, chooseMatrices, layoutName } from "../../kernels/matmul/matmul_layout.ts";
+import { gradientOperands } from "../../kernels/matmul/row_scales.ts";
 import { readsPairs } from "../../kernels/matmul/matmul_text.ts";
 import { tensorBytes } from "../../kernels/tensor.ts";
 import { type Weight, weightTensors } from "../../kernels/weights/weight.ts";
@@ -119,14 +114,12 @@ async function benchProduct(bench: KernelBench, product: Product): Promise<void>
   const [columns, depth] = orientation === "nt" ? [w_rows, w_columns] : [w_columns, w_rows];
   const x = randomTensor(allocator, [rows, depth]);
   const y = allocator.create("bench", [rows, columns]);
-  // Gradients are scaled where they are multiplied in matrices of subgroups.
-  const forward = productCompute(gpu, "nt"), is_scaled = orientation === "nn" && takesMatrices(gpu, forward);
-  const compute = is_scaled ? forward : productCompute(gpu, orientation);
-  const row_scales = is_scaled ? allocator.create("bench", [rows]) : undefined;
+  const compute = productCompute(gpu, orientation), scales = allocator.create("bench", [rows]);
   const seconds = await stopwatch.seconds((i) => {
-    if (row_scales) rowScales(recorder, { x, scales: row_scales });
-    const operands = { x, weight: weights[i % weights.length]!, y, row_scales };
-    matmul(recorder, orientation, operands, { compute });
+    const operands = { x, weight: weights[i % weights.length]!, y };
+    if (orientation === "nt") return matmul(recorder, orientation, operands, { compute });
+    const { row_scales } = gradientOperands(recorder, compute, { x, scales });
+    matmul(recorder, orientation, { ...operands, row_scales }, { compute });
   });
   const gflops = 2 * rows * columns * depth / seconds / 1e9;
   // The least memory traffic: the weight and both activations, once each.

@@ -157,6 +157,7 @@ run_bench() {
       say "no Dawn here: its figures are not measured"
     elif [ "$status" != 0 ]; then return 1; fi
   done
+  "$deno" run -A --cached-only scripts/bench_host.ts --gpu --out "$out/gpu_host.jsonl" || return 1
   "$deno" run -A --cached-only scripts/bench_targets.ts "$out/gpu_targets.json" "$out"/gpu_bench{,_dawn}.jsonl
 }
 

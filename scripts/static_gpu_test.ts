@@ -16,9 +16,10 @@ import {
   readCeilings,
 } from "./static_gpu/ceilings.ts";
 import { formNames, gpuForms } from "./static_gpu/forms.ts";
+import type { HostTime } from "./bench/host.ts";
 import { filling, productGrids, unfilledDispatches } from "./static_gpu/grids.ts";
 import { countedModel, type Launch, samplingLaunches, trainingLaunches } from "./static_gpu/launches.ts";
-import { type CompiledFamilies, missingCompiler } from "./static_gpu/radv.ts";
+import { type CompiledFamilies, missingCompiler, runWithoutGpu } from "./static_gpu/radv.ts";
 import { parsePipeline, type Statistics } from "./static_gpu/statistics.ts";
 import { runStatic } from "./static_gpu.ts";
 
@@ -262,5 +263,25 @@ Deno.test({
     assert.equal(status, 0, lines.filter((text) => text.startsWith("FAILED")).join("\n"));
     const notes = lines.filter((text) => text.startsWith("skipped"));
     for (const note of notes) console.log(note);
+  },
+});
+
+Deno.test({
+  name: `the host records a decode step without a GPU${is_skipped ? ` (skipped: ${missing})` : ""}`,
+  ignore: is_skipped,
+  async fn() {
+    const lines: HostTime[] = JSON.parse(
+      await runWithoutGpu("gfx1100", ["bench_host.ts", "--here", "--rows", "8"]),
+    );
+    const counted = await countedModel("0.5b", "f16");
+    const { decode } = await samplingLaunches(counted, { sequences: 8, prompt: 256 });
+    assert.deepEqual(lines.map(({ rows, dispatches_per_step }) => [rows, dispatches_per_step]), [
+      [8, decode.length],
+    ]);
+    assert.ok(lines.every(({ microseconds }) => microseconds > 0));
+    await assert.rejects(
+      () => runWithoutGpu("gfx1100", ["bench_host.ts", "--no-such-option"]),
+      /Cannot run bench_host.ts: .*--no-such-option/s,
+    );
   },
 });

@@ -3,18 +3,27 @@
  */
 
 import { assert } from "../../core/errors.ts";
-import { defineKernel } from "../kernel.ts";
+import { defineKernel, type WgslPart } from "../kernel.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectShape } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { softCapParts } from "../soft_cap/soft_cap.ts";
-import { itemPart, type ItemSize, itemSize, kernelFamily, wrappedGrid } from "../variant.ts";
+import {
+  constantsPart,
+  deviceForm,
+  itemPart,
+  type ItemSize,
+  itemSize,
+  kernelFamily,
+  type KernelForm,
+  wrappedGrid,
+} from "../variant.ts";
 import backwardWgsl from "./cross_entropy_backward.wgsl" with { type: "text" };
 import statisticsWgsl from "./token_logprobs.wgsl" with { type: "text" };
 import partialsWgsl from "./vocabulary_partials.wgsl" with { type: "text" };
 
 const THREADS = 64;
-/** The most slices of a row: enough threads for a GPU when rows are few, with at least this many items each. */
+/** The most slices of a row, as many as a workgroup of {@link slicesPart} has threads on a GPU: enough threads for a GPU when rows are few, with at least this many items each. */
 export const MAX_SLICES = 256;
 const MIN_SLICE_ITEMS = 32;
 
@@ -29,13 +38,15 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
   })
 );
 
-const statisticsKernel = defineKernel({
-  name: "token_logprobs",
-  wgsl: statisticsWgsl,
-  params: { rows: "u32", vocabulary: "u32", slices: "u32", first_row: "u32" },
-  inputs: ["partials", "logits", "targets"],
-  outputs: ["logprob", "entropy", "logsumexp"],
-});
+const statisticsKernel = kernelFamily((form: KernelForm) =>
+  defineKernel({
+    name: "token_logprobs",
+    wgsl: [slicesPart(form), { file: "token_logprobs.wgsl", text: statisticsWgsl }],
+    params: { rows: "u32", vocabulary: "u32", slices: "u32", first_row: "u32" },
+    inputs: ["partials", "logits", "targets"],
+    outputs: ["logprob", "entropy", "logsumexp"],
+  })
+);
 
 const backwardKernel = kernelFamily((size: ItemSize, soft_cap: number) =>
   defineKernel({
@@ -53,6 +64,18 @@ const backwardKernel = kernelFamily((size: ItemSize, soft_cap: number) =>
 /** The number of slices of a vocabulary row. It depends only on V, so that a row's bits do not depend on other rows. */
 export function vocabularySlices(vocabulary: number): number {
   return Math.min(MAX_SLICES, ceilDiv(vocabulary / itemSize(vocabulary), MIN_SLICE_ITEMS));
+}
+
+/** `threads` and `rows_staged` of a kernel that combines the slices of rows: on a GPU a workgroup has a row. */
+export function slicesPart(form: KernelForm): WgslPart {
+  return constantsPart(
+    form === "tiles" ? { threads: MAX_SLICES, rows_staged: true } : { threads: THREADS, rows_staged: false },
+  );
+}
+
+/** The grid of such a kernel. */
+export function slicesGrid(form: KernelForm, rows: number): readonly [number, number] {
+  return wrappedGrid(form === "tiles" ? rows : ceilDiv(rows, THREADS));
 }
 
 /** The number of f32 elements of `partials` that {@link tokenLogprobs} needs for a chunk of `rows` rows. */
@@ -85,6 +108,7 @@ export function tokenLogprobs(
   recorder: Recorder,
   tensors: VocabularyTensors,
   first_row: number,
+  form: KernelForm = deviceForm(recorder.gpu),
 ): void {
   const { logits, partials } = tensors;
   const [rows, vocabulary] = expectShape(logits, "logits", 2);
@@ -99,7 +123,7 @@ export function tokenLogprobs(
   const grid = wrappedGrid(ceilDiv(rows * slices, THREADS));
   recorder.dispatch(partialsKernel(size), first, { logits, partials }, grid);
   const second = { rows, vocabulary, slices, first_row };
-  recorder.dispatch(statisticsKernel, second, tensors, [ceilDiv(rows, THREADS)]);
+  recorder.dispatch(statisticsKernel(form), second, tensors, slicesGrid(form, rows));
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { softCapReference } from "../soft_cap/soft_cap_reference.ts";
+import type { KernelForm } from "../variant.ts";
 import { crossEntropyBackward, tokenLogprobs, vocabularyPartials } from "./cross_entropy.ts";
 import { CASES, type CrossEntropyCase } from "./cross_entropy_cases.ts";
 import { crossEntropyReference } from "./cross_entropy_reference.ts";
@@ -23,7 +24,7 @@ async function runBoth(
   gpu: Gpu,
   { rows, vocabulary }: CrossEntropyCase,
   given: ReturnType<typeof inputs>,
-  soft_cap: number | null = null,
+  { soft_cap = null, form }: { soft_cap?: number | null; form?: KernelForm } = {},
 ) {
   const total = FIRST_ROW + rows;
   const pad = (values: ArrayLike<number>) => [...new Array(FIRST_ROW).fill(0), ...Array.from(values)];
@@ -37,7 +38,7 @@ async function runBoth(
     entropy: filled(NaN, total),
     logsumexp: filled(NaN, total, 2),
   }, (recorder, t) => {
-    tokenLogprobs(recorder, t, FIRST_ROW);
+    tokenLogprobs(recorder, t, FIRST_ROW, form);
     crossEntropyBackward(recorder, { ...t, logits: t.d_logits }, FIRST_ROW, soft_cap);
   });
 }
@@ -90,7 +91,7 @@ gpuTest(
     for (const shape of CASES.filter((c) => c.rows * c.vocabulary < 10)) {
       const { logits, ...given } = inputs(shape);
       const capped = Float64Array.from(softCapReference(logits, cap));
-      const { d_logits } = await runBoth(gpu, shape, { ...given, logits: capped }, cap);
+      const { d_logits } = await runBoth(gpu, shape, { ...given, logits: capped }, { soft_cap: cap });
       const loss = (x: Float64Array) =>
         crossEntropyReference({ ...shape, ...given, logits: softCapReference(x, cap) }).logprob.reduce(
           (s, v, n) => s + v * given.g[n]!,
@@ -110,6 +111,23 @@ gpuTest("cross_entropy's rows do not depend on the number of rows", async (gpu) 
   assert.deepEqual(alone.logprob.slice(-1), all.logprob.slice(-1));
   assert.deepEqual(alone.entropy.slice(-1), all.entropy.slice(-1));
   assert.deepEqual(alone.d_logits, all.d_logits.slice(-V));
+});
+
+gpuTest("cross_entropy's bits are the same where a workgroup has a row", async (gpu) => {
+  const wide = {
+    name: "more rows than an axis has workgroups",
+    rows: 65_537,
+    vocabulary: 4,
+    scale: 1,
+    kept: 1,
+  };
+  for (const shape of [...CASES, wide]) {
+    const given = inputs(shape), lanes = await runBoth(gpu, shape, given, { form: "lanes" });
+    const tiles = await runBoth(gpu, shape, given, { form: "tiles" });
+    for (const name of ["logprob", "entropy", "logsumexp"] as const) {
+      assert.deepEqual(tiles[name], lanes[name], `${shape.name}: ${name}`);
+    }
+  }
 });
 
 gpuTest("a row with coefficient 0 has a gradient of zeros", async (gpu) => {

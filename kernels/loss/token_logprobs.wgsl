@@ -1,4 +1,6 @@
-// Softmax statistics over the vocabulary, second of two steps: a thread owns a row and combines its slices in order.
+// Softmax statistics over the vocabulary, second of two steps: a thread owns a row and combines its slices in order. On GPUs
+// the threads of a workgroup load the slices of one row together, so that this thread does not wait for memory at each of
+// them.
 //
 //   m = max z        log_sum = log Σ exp(z − m)        logsumexp = m + log_sum
 //   logprob = z[target] − m − log_sum                  entropy = log_sum − Σ (z − m) · exp(z − m) / Σ exp(z − m)
@@ -11,7 +13,7 @@
 //   entropy     [R] f32            out, overwritten for these rows
 //   logsumexp  [R, 2] f32         out, overwritten for these rows: m, log_sum
 //
-// Dispatch: ceil(rows / 64) workgroups.
+// Dispatch: `rows` workgroups if rows_staged, else ceil(rows / threads), wrapped into y. `threads` and `rows_staged` are linked.
 
 struct Params { rows: u32, vocabulary: u32, slices: u32, first_row: u32 }
 
@@ -26,15 +28,32 @@ struct Params { rows: u32, vocabulary: u32, slices: u32, first_row: u32 }
 const masked = -3.0e38;
 const farthest = -100.0;
 
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  let row = id.x;
+var<workgroup> staged: array<vec4<f32>, threads>;
+
+fn slice_of(row: u32, s: u32) -> vec4<f32> {
+  if rows_staged { return staged[s]; }
+  return partials[row * params.slices + s];
+}
+
+@compute @workgroup_size(threads)
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(num_workgroups) groups: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let index = group.x + group.y * groups.x;
+  let row = select(index * threads + thread, index, rows_staged);
+  if rows_staged {
+    if thread < params.slices { staged[thread] = partials[row * params.slices + thread]; }
+    workgroupBarrier();
+    if thread > 0u { return; }
+  }
   if row >= params.rows { return; }
   var m = masked;
   var sum = 0.0;
   var weighted = 0.0;
   for (var s = 0u; s < params.slices; s++) {
-    let slice = partials[row * params.slices + s];
+    let slice = slice_of(row, s);
     let top = max(m, slice.x);
     let fall = max(m - top, farthest);
     let slice_fall = max(slice.x - top, farthest);

@@ -2,14 +2,13 @@
 
 import { assert } from "../../core/errors.ts";
 import { defineKernel, type WgslPart } from "../kernel.ts";
-import { MAX_SLICES, vocabularyPartials, vocabularySlices } from "../loss/cross_entropy.ts";
+import { slicesGrid, slicesPart, vocabularyPartials, vocabularySlices } from "../loss/cross_entropy.ts";
 import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectShape } from "../shape.ts";
 import gumbelWgsl from "../shared/gumbel.wgsl" with { type: "text" };
 import pcg4dWgsl from "../shared/pcg4d.wgsl" with { type: "text" };
 import type { Tensor } from "../tensor.ts";
 import {
-  constantsPart,
   deviceForm,
   itemPart,
   type ItemSize,
@@ -51,14 +50,7 @@ const partialsKernel = kernelFamily((size: ItemSize) =>
 const sampleKernel = kernelFamily((form: KernelForm) =>
   defineKernel({
     name: "sample_token",
-    wgsl: [
-      constantsPart(
-        form === "tiles"
-          ? { threads: MAX_SLICES, rows_staged: true }
-          : { threads: THREADS, rows_staged: false },
-      ),
-      { file: "sample_token.wgsl", text: sampleWgsl },
-    ],
+    wgsl: [slicesPart(form), { file: "sample_token.wgsl", text: sampleWgsl }],
     params: { rows: "u32", vocabulary: "u32", slices: "u32" },
     inputs: ["partials", "logits", "temperature"],
     outputs: ["token", "logprob"],
@@ -139,8 +131,7 @@ export function sampleToken(
     wrappedGrid(ceilDiv(rows * slices, THREADS)),
   );
   const operands = { partials, logits, temperature, token, logprob };
-  const groups = form === "tiles" ? rows : ceilDiv(rows, THREADS);
-  recorder.dispatch(sampleKernel(form), { rows, vocabulary, slices }, operands, [groups]);
+  recorder.dispatch(sampleKernel(form), { rows, vocabulary, slices }, operands, slicesGrid(form, rows));
 }
 
 /** The tensors of {@link topCutoff}. */

@@ -11,7 +11,7 @@
 //   token        [B] u32         out, overwritten
 //   logprob      [B] f32         out, overwritten
 //
-// Dispatch: B workgroups if rows_staged, else ceil(B / threads). `threads` and `rows_staged` are linked.
+// Dispatch: B workgroups if rows_staged, else ceil(B / threads), wrapped into y. `threads` and `rows_staged` are linked.
 
 struct Params { rows: u32, vocabulary: u32, slices: u32 }
 
@@ -32,8 +32,13 @@ fn slice_of(row: u32, s: u32) -> vec4<f32> {
 }
 
 @compute @workgroup_size(threads)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-  let row = select(group.x * threads + thread, group.x, rows_staged);
+fn main(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(num_workgroups) groups: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let index = group.x + group.y * groups.x;
+  let row = select(index * threads + thread, index, rows_staged);
   if rows_staged {
     if thread < params.slices { staged[thread] = partials[row * params.slices + thread]; }
     workgroupBarrier();

@@ -6,6 +6,7 @@
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import { assumedGpu } from "../../kernels/assumed_gpu.ts";
 import { countingGpu } from "../../kernels/counting_gpu.ts";
+import type { Gpu } from "../../kernels/device.ts";
 import type { Grid, Kernel, Operands, Params } from "../../kernels/kernel.ts";
 import { Recorder } from "../../kernels/recorder.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
@@ -72,15 +73,24 @@ export async function countedModel(
   compute: "f32" | "f16",
   features: readonly string[] = [],
 ): Promise<CountedModel> {
+  const card = assumedGpu(), facts = { ...card.facts, features: [...card.facts.features, ...features] };
+  const gpu = countingGpu({ ...card, facts }), made = await headerModel(gpu, name, compute);
+  return { ...made, model: { ...made.model, recorder: new LaunchRecorder(gpu) } };
+}
+
+/** A model of this size with an adapter on a GPU, without values. */
+export async function headerModel(
+  gpu: Gpu,
+  name: HeaderName,
+  compute: "f32" | "f16",
+): Promise<Omit<CountedModel, "model"> & { model: Model }> {
   const folder = await Deno.makeTempDir();
   try {
     await makeHeader(`${folder}/model.gguf`, name);
     using file = await openGgufHeader(`${folder}/model.gguf`);
-    const card = assumedGpu(), facts = { ...card.facts, features: [...card.facts.features, ...features] };
-    const gpu = countingGpu({ ...card, facts }), allocator = new Allocator(gpu.device, { refuse: () => {} });
+    const allocator = new Allocator(gpu.device, { refuse: () => {} });
     const { model } = createModel(gpu, allocator, { file, options: { compute, max_context: MAX_CONTEXT } });
-    const adapter = new DeviceAdapter(allocator, adapterLayout(model.shape, LORA));
-    return { model: { ...model, recorder: new LaunchRecorder(gpu) }, allocator, adapter };
+    return { model, allocator, adapter: new DeviceAdapter(allocator, adapterLayout(model.shape, LORA)) };
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

@@ -3,6 +3,7 @@
  * through a small library (vulkan_shim.c), so kernels go the way that they go on a machine with that GPU.
  */
 
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ServiceError } from "../../core/errors.ts";
 import type { CompiledForms } from "./compile_forms.ts";
@@ -49,31 +50,46 @@ async function starts(program: string): Promise<boolean> {
  * @throws {ServiceError} `internal` with what a compiler said.
  */
 export async function compileFamilies(only = ""): Promise<CompiledFamilies> {
-  const folder = await Deno.makeTempDir();
-  try {
-    const shim = [
-      "-shared",
-      "-fPIC",
-      "-O1",
-      "-o",
-      `${folder}/libvulkan.so.1`,
-      `${HERE}vulkan_shim.c`,
-      "-ldl",
-    ];
-    await run("Cannot build vulkan_shim.c", COMPILER, { args: shim });
+  return await withShim(async (folder) => {
     const compiled = await Promise.all(
-      FAMILIES.map(async (family) => [family, await compileFamily(family, { folder, only })] as const),
+      FAMILIES.map(async (family) => {
+        const program = { what: `Cannot compile for ${family}`, args: ["static_gpu/compile_forms.ts", only] };
+        return [family, JSON.parse(await runOnFamily(family, folder, program)) as CompiledForms] as const;
+      }),
     );
     return Object.fromEntries(compiled) as CompiledFamilies;
+  });
+}
+
+/**
+ * What a script prints whose WebGPU device is a GPU of this family that is not there: it runs no command.
+ *
+ * @param args The script, from the folder `scripts`, and its arguments.
+ * @throws {ServiceError} `internal` with what the script said.
+ */
+export async function runWithoutGpu(family: Family, args: readonly string[]): Promise<string> {
+  return await withShim((folder) => runOnFamily(family, folder, { what: `Cannot run ${args[0]}`, args }));
+}
+
+/** Builds vulkan_shim.c in a folder for `body`. */
+async function withShim<T>(body: (folder: string) => Promise<T>): Promise<T> {
+  const folder = await Deno.makeTempDir();
+  try {
+    const output = `${folder}/libvulkan.so.1`;
+    const args = ["-shared", "-fPIC", "-O1", "-o", output, `${HERE}vulkan_shim.c`, "-ldl"];
+    await run("Cannot build vulkan_shim.c", COMPILER, { args });
+    return await body(folder);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
 }
 
-async function compileFamily(
+async function runOnFamily(
   family: Family,
-  { folder, only }: { folder: string; only: string },
-): Promise<CompiledForms> {
+  folder: string,
+  { what, args }: { what: string; args: readonly string[] },
+): Promise<string> {
+  const [script, ...rest] = args;
   const env = {
     RADV_FORCE_FAMILY: family,
     VK_DRIVER_FILES: DRIVER,
@@ -85,8 +101,8 @@ async function compileFamily(
     MESA_SHADER_CACHE_DISABLE: "true",
     XDG_RUNTIME_DIR: folder,
   };
-  const args = ["run", "-A", "--no-check", `${HERE}compile_forms.ts`, only];
-  return JSON.parse(await run(`Cannot compile for ${family}`, Deno.execPath(), { args, env }));
+  const given = ["run", "-A", "--no-check", join(HERE, "..", script!), ...rest];
+  return await run(what, Deno.execPath(), { args: given, env });
 }
 
 /** What the program prints. */

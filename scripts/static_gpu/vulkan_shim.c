@@ -4,7 +4,8 @@
 //
 // Without a GPU RADV reports no memory, and WebGPU allocates some when it opens a device: here it has 64 GiB, of which
 // nothing is used. RADV makes no timeline semaphores there and crashes on commands, so Deno is told that there are none,
-// and commands are dropped. radv.ts builds it as libvulkan.so.1; $VULKAN_LOADER is the true one. The structures and
+// commands are dropped, and each submit counts as done. All memory that is mapped is the same, so what is read means
+// nothing. radv.ts builds it as libvulkan.so.1; $VULKAN_LOADER is the true one. The structures and
 // numbers are those of the Vulkan specification, declared here so that no headers have to be installed.
 
 #define _GNU_SOURCE
@@ -13,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define HEAP_BYTES (64ull << 30)
+#define MAPPED_BYTES (4ull << 30)
 #define CAPTURE 0xC0u // statistics and internal representations
 #define EXECUTABLE_PROPERTIES "VK_KHR_pipeline_executable_properties"
 enum { MAX_STATISTICS = 64, MAX_REPRESENTATIONS = 16 };
@@ -41,6 +44,7 @@ typedef struct {
   void *features;
 } device_info;
 typedef struct { any head; uint32_t flags; char stage[48]; void *layout, *base; int32_t index; } pipeline_info;
+typedef struct { any head; uint64_t pool; uint32_t level, count; } command_info;
 typedef struct { any head; uint64_t pipeline; uint32_t executable; } executable;
 typedef struct { any head; char name[256], description[256]; uint32_t format; uint64_t value; } statistic;
 typedef struct { any head; char name[256], description[256]; uint32_t is_text; size_t size; char *data; } representation;
@@ -145,8 +149,29 @@ static int create_pipelines(void *device, uint64_t cache, uint32_t count, pipeli
 
 static int drop_command(void) { return 0; }
 static int is_command(const char *name) {
-  return !strncmp(name, "vkCmd", 5) || !strcmp(name, "vkBeginCommandBuffer") || !strcmp(name, "vkEndCommandBuffer") ||
-         !strncmp(name, "vkQueueSubmit", 13);
+  static const char *const more[] = {
+      "vkBeginCommandBuffer", "vkEndCommandBuffer", "vkCreateCommandPool", "vkResetCommandPool", "vkDestroyCommandPool",
+      "vkFreeCommandBuffers", "vkGetFenceStatus",   "vkWaitForFences",     "vkResetFences",      "vkUnmapMemory"};
+  for (uint32_t i = 0; i < sizeof more / sizeof *more; i++)
+    if (!strcmp(name, more[i])) return 1;
+  return !strncmp(name, "vkCmd", 5) || !strncmp(name, "vkQueueSubmit", 13);
+}
+
+static int allocate_commands(void *device, command_info *info, void **commands) {
+  (void)device;
+  static void *command[1];
+  for (uint32_t i = 0; i < info->count; i++) commands[i] = command;
+  return 0;
+}
+
+static int map_memory(void *device, uint64_t memory, uint64_t offset, uint64_t size, uint32_t flags, void **mapped) {
+  (void)device, (void)memory, (void)size, (void)flags;
+  static char *region;
+  if (!region)
+    region = mmap(0, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (region == MAP_FAILED) { fprintf(stderr, "Cannot reserve %llu bytes\n", MAPPED_BYTES); exit(1); }
+  *mapped = region + offset;
+  return 0;
 }
 
 #define OVERRIDE(symbol, original, own) \
@@ -155,6 +180,8 @@ static int is_command(const char *name) {
 static function get_device_function(void *device, const char *name) {
   function found = device_function(device, name);
   if (found && is_command(name)) return (function)drop_command;
+  if (!strcmp(name, "vkAllocateCommandBuffers")) return (function)allocate_commands;
+  if (!strcmp(name, "vkMapMemory")) return (function)map_memory;
   OVERRIDE("vkCreateComputePipelines", create_true_pipelines, create_pipelines);
   OVERRIDE("vkGetBufferMemoryRequirements", get_true_requirements, get_requirements);
   return found;

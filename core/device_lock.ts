@@ -223,6 +223,35 @@ export class DeviceLock {
   }
 }
 
+/** The one device that an engine uses; none at first. */
+export class HeldDevice {
+  #lock: DeviceLock | null = null;
+  #name = "";
+
+  /**
+   * Takes hardware as {@link DeviceLock.take} does, instead of what was taken before; a software adapter needs no lock.
+   * Nothing changes without a claim, and where the device is already taken.
+   *
+   * @throws {ServiceError} `device_unavailable`; no device is taken then.
+   */
+  async take(
+    claim: DeviceClaim | undefined,
+    { name, software }: { name: string; software: boolean },
+  ): Promise<void> {
+    if (!claim || this.#lock && this.#name === name) return;
+    this.close();
+    if (software) return;
+    this.#lock = await DeviceLock.take(claim, { device: name });
+    this.#name = name;
+  }
+
+  /** Gives the device back, if there is one. */
+  close(): void {
+    this.#lock?.close();
+    this.#lock = null;
+  }
+}
+
 /** Whether a failure says that another process has the device; no other failure of a device has a time to ask again. */
 export function isDeviceTaken({ code, details }: Pick<ErrorRecord, "code" | "details">): boolean {
   return code === "device_unavailable" && details.retry_after_seconds !== undefined;

@@ -8,6 +8,7 @@ import {
   deviceHolders,
   DeviceLock,
   type DeviceUse,
+  HeldDevice,
   holderText,
 } from "./device_lock.ts";
 import { ServiceError } from "./errors.ts";
@@ -139,5 +140,40 @@ Deno.test(
         { code: "device_unavailable", message: /none\/devices cannot be made .* SVC_DEVICE_DIR/ },
       );
       assert.deepEqual(deviceHolders(claim), []);
+    }),
+);
+
+Deno.test(
+  "an engine has the last hardware that it took, once, and none after one that it cannot have",
+  strict,
+  () =>
+    withFolder(async (folder) => {
+      const claim = claimOf(folder, "a"), other = claimOf(folder, "b"), held = new HeldDevice();
+      const taken = () => deviceHolders(other).map(({ device }) => device);
+      const take = (name: string, software = false) => held.take(claim, { name, software });
+      await held.take(undefined, { name: "GPU", software: false });
+      await take("llvmpipe", true);
+      assert.deepEqual(taken(), []);
+      await take("GPU");
+      const names = () => [...Deno.readDirSync(claim.folder)].map(({ name }) => name).sort();
+      const before = names();
+      await take("GPU");
+      assert.deepEqual(names(), before, "it is not given back in the meantime");
+      assert.deepEqual(taken(), ["GPU"]);
+      await held.take(undefined, { name: "another GPU", software: false });
+      assert.deepEqual(taken(), ["GPU"]);
+      await take("another GPU");
+      assert.deepEqual(taken(), ["another GPU"]);
+      const lock = await DeviceLock.take(other, { device: "GPU" });
+      await assert.rejects(take("GPU"), isTaken(/^Cannot use GPU: .*run_b/));
+      lock.close();
+      assert.deepEqual(taken(), []);
+      await take("another GPU");
+      await take("llvmpipe", true);
+      assert.deepEqual(taken(), []);
+      await take("another GPU");
+      held.close();
+      held.close();
+      assert.deepEqual(taken(), []);
     }),
 );

@@ -59,6 +59,12 @@ export function limitProblem(
     : low.map(([name, needed]) => `${name} ${limits[name]}, needed ${needed}`).join("; ");
 }
 
+/** A request for a device, and how its adapter is taken. */
+export interface OpenRequest extends DeviceRequest {
+  /** Waits until the adapter that is found may be used, before a device is opened on it; absent: it may at once. */
+  take?: (found: Pick<DeviceFacts, "name" | "software">) => Promise<void>;
+}
+
 const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
 
 /**
@@ -67,7 +73,7 @@ const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
  *
  * @param provider The WebGPU implementation; absent: the requested one, Deno's for `auto`.
  * @param reason Why it is this one, for the device's facts.
- * @throws {ServiceError} `device_unavailable`, with the fix.
+ * @throws {ServiceError} `device_unavailable`, with the fix; what `take` throws.
  *
  * @example
  * ```ts
@@ -83,11 +89,12 @@ const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
  * ```
  */
 export async function openGpu(
-  request: DeviceRequest,
+  request: OpenRequest,
   provider: WebGpuProvider = webGpuProvider(request.webgpu === "auto" ? "deno" : request.webgpu),
   reason: string = request.webgpu === "auto" ? "the one of the runtime" : "as configured",
 ): Promise<Gpu> {
   const adapter = await findAdapter(provider, request.device);
+  await request.take?.({ name: adapterName(adapter), software: isSoftware(adapter) });
   const features: string[] = [];
   for (const feature of WANTED_FEATURES) {
     if (feature === SUBGROUP_MATRIX && !multipliesTiles(adapter)) continue;
@@ -160,6 +167,10 @@ async function findAdapter(provider: WebGpuProvider, wanted: DeviceRequest["devi
   );
 }
 
+function adapterName({ info: { description, device } }: GPUAdapter): string {
+  return description || device || "unknown";
+}
+
 function isSoftware(adapter: GPUAdapter): boolean {
   const { description, device, architecture } = adapter.info;
   return SOFTWARE_NAME.test(`${description} ${device} ${architecture}`);
@@ -188,11 +199,11 @@ function describe(
   provider: WebGpuProvider,
   webgpu_reason: string,
 ): DeviceFacts {
-  const { vendor, architecture, device, description } = adapter.info;
+  const { vendor, architecture } = adapter.info;
   const limits: Record<string, number> = {};
   for (const name of WANTED_LIMITS) limits[name] = adapter.limits[name];
   return {
-    name: description || device || "unknown",
+    name: adapterName(adapter),
     vendor,
     webgpu: provider.name,
     webgpu_reason,

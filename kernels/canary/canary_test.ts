@@ -378,6 +378,16 @@ gpuTest(
   },
 );
 
+gpuTest("a GPU that another program has is neither opened nor looked for with Deno's WebGPU", async () => {
+  const details = { retry_after_seconds: 30 };
+  const taken = new ServiceError("device_unavailable", "Cannot use A GPU: it is taken", details);
+  const found: unknown[] = [], dawn = named("dawn", "A GPU", (code) => (found.push("opened"), code));
+  const take = (adapter: unknown) => (found.push(adapter), Promise.reject(taken));
+  const opening = openCheckedGpu({ device: "auto", webgpu: "auto", take }, () => dawn);
+  await assert.rejects(opening, taken);
+  assert.deepEqual(found, [{ name: "A GPU", software: false }]);
+});
+
 dawnTest("Dawn's products are right, in the forms of its adapter", async () => {
   const report = await testForms(() => openGpu({ device: "auto", webgpu: "dawn" }));
   assert.deepEqual(report, RIGHT);

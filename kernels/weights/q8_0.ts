@@ -1,18 +1,16 @@
 /** `w = d·q`: blocks of 32 with a half-precision scale d, then 32 signed bytes q. */
 
 import { copyWords, halfAt, PlaneArrays, widenedHalves, wordsOf } from "./block_words.ts";
-import { splitScaledBlocks } from "./scaled_blocks.ts";
 import wgsl from "./q8_0.wgsl" with { type: "text" };
 import type { WeightType } from "./weight_type.ts";
 
 const VALUES = 32;
-const FORM = { head_count: 1, rest_bytes: VALUES };
 
 /** Words of a block's bytes, and of two blocks with their scales: the first one begins with a word, the second in one. */
 const WORDS = VALUES / 4, PAIR_WORDS = 2 * WORDS + 1;
 
-/** As {@link splitScaledBlocks}, two blocks at a time without inner loops: it takes half of the time. */
-function splitPairs(bytes: Uint8Array, arrays: PlaneArrays): [values: Uint32Array, scales: Uint32Array] {
+/** Takes blocks apart, two at a time without inner loops. Block by block it takes twice as long. */
+function repack(bytes: Uint8Array, arrays: PlaneArrays): [Uint8Array<ArrayBuffer>, Float32Array] {
   const from = wordsOf(bytes), widened = widenedHalves(), blocks = bytes.length / (2 + VALUES);
   const to = arrays.words(0, blocks * WORDS), scales = arrays.words(1, blocks), pairs = blocks >> 1;
   for (let pair = 0, w = 0, r = 0; pair < pairs; pair++, w += PAIR_WORDS, r += 2 * WORDS) {
@@ -42,7 +40,7 @@ function splitPairs(bytes: Uint8Array, arrays: PlaneArrays): [values: Uint32Arra
     scales[last] = widened[halfAt(from, half)]!;
     copyWords(from, half + 1, [to, last * WORDS, WORDS]);
   }
-  return [to, scales];
+  return [new Uint8Array(to.buffer, 0, to.byteLength), new Float32Array(scales.buffer, 0, scales.length)];
 }
 
 /** @source ggml's `block_q8_0` and `dequantize_row_q8_0`. */
@@ -53,16 +51,10 @@ export const q8_0: WeightType = {
     { name: "values", dtype: "i8", block_elements: VALUES },
     { name: "scales", dtype: "f32", block_elements: 1 },
   ],
-  repack(bytes, arrays) {
-    const [values, scales] = splitPairs(bytes, arrays);
-    return [
-      new Uint8Array(values.buffer, 0, values.byteLength),
-      new Float32Array(scales.buffer, 0, scales.length),
-    ];
-  },
+  repack,
   decode(bytes) {
-    const { scales, rest } = splitScaledBlocks(bytes, FORM, new PlaneArrays());
-    return Float32Array.from(new Int8Array(rest.buffer), (q, i) => scales[Math.floor(i / VALUES)]! * q);
+    const [values, scales] = repack(bytes, new PlaneArrays());
+    return Float32Array.from(new Int8Array(values.buffer), (q, i) => scales[Math.floor(i / VALUES)]! * q);
   },
   wgsl: { file: "weights/q8_0.wgsl", text: wgsl },
 };

@@ -1,14 +1,14 @@
 /** Owns the GPU and answers the requests of the protocol. One job runs on the device at a time. */
 
 import type { DeviceRequest } from "../../core/device.ts";
-import { DeviceLock, isTuned } from "../../core/device_lock.ts";
+import { type DeviceClaim, HeldDevice, isTuned } from "../../core/device_lock.ts";
 import { type ErrorRecord, ServiceError } from "../../core/errors.ts";
 import { hearWhile } from "../../core/pauses.ts";
 import { asChecked } from "../../core/regular_file.ts";
 import { type RpcPort, serveRpc } from "../../core/rpc.ts";
 import { openCheckedGpu } from "../../kernels/canary/open_checked.ts";
 import { tunedGpu } from "../../kernels/tuning/tuned_gpu.ts";
-import { type Gpu, isOutOfMemory } from "../../kernels/device.ts";
+import { type Gpu, isOutOfMemory, type OpenRequest } from "../../kernels/device.ts";
 import { openGguf } from "../formats/gguf.ts";
 import { Grammars } from "../grammar/grammars.ts";
 import type { Trainer } from "../learning/trainer.ts";
@@ -58,9 +58,9 @@ type Handlers = {
 
 /** Serves the protocol on any number of ports. Each port has its own sequence numbers. */
 export class Engine {
-  readonly #openGpu: (request: DeviceRequest) => Promise<Gpu>;
+  readonly #openGpu: (request: OpenRequest) => Promise<Gpu>;
+  readonly #held = new HeldDevice();
   #gpu: Gpu | null = null;
-  #lock: DeviceLock | null = null;
   #device_request = "";
   #opening: Promise<Gpu> | null = null;
   #loaded: Loaded | null = null;
@@ -72,7 +72,7 @@ export class Engine {
   readonly #owners = new Map<Sequence, Owner>();
 
   /** @param open Opens the device; absent: that of this machine. */
-  constructor(open: (request: DeviceRequest) => Promise<Gpu> = openCheckedGpu) {
+  constructor(open: (request: OpenRequest) => Promise<Gpu> = openCheckedGpu) {
     this.#openGpu = open;
   }
 
@@ -227,18 +227,19 @@ export class Engine {
   }
 
   /**
-   * Opens the device at the first call. After a failure another device may be requested.
+   * Takes and opens the device at the first call. After a failure another device may be requested.
    *
    * @throws {ServiceError} `conflict` for a request for another device; `device_unavailable`.
    */
-  async #open(request: DeviceRequest): Promise<Gpu> {
-    const key = JSON.stringify(request);
+  async #open(request: DeviceRequest, claim?: DeviceClaim): Promise<Gpu> {
+    const key = JSON.stringify(request), take = this.#held.take.bind(this.#held, claim);
     if (this.#opening && this.#device_request !== key) {
       throw new ServiceError("conflict", "Cannot open another device: the engine has one");
     }
     this.#device_request = key;
-    this.#opening ??= this.#openGpu(request).catch((error) => {
+    this.#opening ??= this.#openGpu({ ...request, take }).catch((error) => {
       this.#opening = null;
+      this.#held.close();
       throw error;
     });
     const gpu = await this.#opening;
@@ -266,10 +267,10 @@ export class Engine {
 
   async #load(request: LoadRequest): Promise<ModelFacts> {
     if (this.#loaded) throw new ServiceError("conflict", "Cannot load another model: the engine has one");
-    const { files = [], max_context } = request, what = `load ${request.path}`;
-    const opened = await this.#open(request.device);
-    const sizes = loadSizes(request), { claim } = request, { software, name } = opened.facts;
-    if (claim && !software) this.#lock ??= await DeviceLock.take(claim, { device: name });
+    const { files = [], max_context, claim } = request, what = `load ${request.path}`;
+    const opened = await this.#open(request.device, claim), sizes = loadSizes(request);
+    // A probe opens the device without a claim.
+    await this.#held.take(claim, opened.facts);
     const gpu = claim && isTuned(claim.tuning, opened.facts) ? await tunedGpu(opened, claim.folder) : opened;
     using file = await openGguf(asChecked(request.path, files));
     refuseUnfit(what, planMemory(file, sizes, gpu), gpu.facts);
@@ -380,8 +381,7 @@ export class Engine {
     this.#gpu?.device.destroy();
     this.#gpu = null;
     this.#opening = null;
-    this.#lock?.close();
-    this.#lock = null;
+    this.#held.close();
     return null;
   }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { checkedFile } from "../../core/regular_file.ts";
-import type { DeviceRequest } from "../../core/device.ts";
-import { openGpu } from "../../kernels/device.ts";
+import { ServiceError } from "../../core/errors.ts";
+import { openGpu, type OpenRequest } from "../../kernels/device.ts";
 import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { withFolder } from "../../tests/folder.ts";
 import { fixturePath } from "../../tests/fixture.ts";
@@ -335,9 +335,20 @@ gpuTest(
   "nobody takes hardware from a run of another program, and a software adapter is shared",
   () =>
     withFolder(async (folder) => {
-      const asHardware = async (request: DeviceRequest) => {
-        const gpu = await openGpu(request);
-        return { ...gpu, facts: { ...gpu.facts, name: "GPU", software: false } };
+      const hardware = { name: "GPU", software: false };
+      let opened = 0;
+      const openUntaken = async ({ device, webgpu }: OpenRequest) => {
+        opened++;
+        const gpu = await openGpu({ device, webgpu });
+        return { ...gpu, facts: { ...gpu.facts, ...hardware } };
+      };
+      const asHardware = async (request: OpenRequest) => {
+        await request.take!(hardware);
+        return await openUntaken(request);
+      };
+      const asFull = async ({ take }: OpenRequest) => {
+        await take!(hardware);
+        throw new ServiceError("out_of_memory", "Cannot test the device: it is full");
       };
       const open_engines = new Set<() => Promise<void>>();
       const load = async (owner: string, open: typeof openGpu = asHardware) => {
@@ -356,10 +367,13 @@ gpuTest(
       try {
         const first = await load("a"), second = await load("a");
         await assert.rejects(load("b"), taken);
+        assert.equal(opened, 2, "it is not opened before it is taken");
+        await assert.rejects(load("b", openUntaken), taken, "a probe opened it before");
         await load("b", openGpu);
         await first();
         await assert.rejects(load("b"), taken, "another engine of the owner has it");
         await second();
+        await assert.rejects(load("a", asFull), { code: "out_of_memory" });
         await load("b");
       } finally {
         for (const close of open_engines) await close();

@@ -6,6 +6,7 @@
  */
 
 import { parseArgs } from "node:util";
+import { SUBGROUP_MATRIX } from "../kernels/device.ts";
 import { kernelText } from "../kernels/kernel.ts";
 import { type Ceilings, readCeilings, storedStatistics } from "./static_gpu/ceilings.ts";
 import { estimateStep, GPU_MODELS, type StepEstimate } from "./static_gpu/cost_model.ts";
@@ -44,8 +45,8 @@ export interface EstimateLine {
   estimate: StepEstimate;
 }
 
-async function stepsOf(name: HeaderName): Promise<Step[]> {
-  const counted = await countedModel(name, "f16"), steps: Step[] = [];
+async function stepsOf(name: HeaderName, features: readonly string[]): Promise<Step[]> {
+  const counted = await countedModel(name, "f16", features), steps: Step[] = [];
   for (const rows of DECODE_ROWS) {
     const { decode: launches } = await samplingLaunches(counted, {
       sequences: rows,
@@ -70,9 +71,19 @@ async function stepsOf(name: HeaderName): Promise<Step[]> {
   return steps;
 }
 
-/** All estimates for models and GPUs whose names contain these texts. */
+/** What is estimated. */
+export interface EstimateOptions {
+  models: readonly HeaderName[];
+  /** A text that the names of the GPUs contain. */
+  gpu: string;
+  /** Whether subgroups multiply matrices, as with Dawn on GPUs that have them. */
+  matrices: boolean;
+  ceilings: Ceilings;
+}
+
+/** All estimates of the steps of these models. */
 export async function estimateAll(
-  { models, gpu, ceilings }: { models: readonly HeaderName[]; gpu: string; ceilings: Ceilings },
+  { models, gpu, matrices, ceilings }: EstimateOptions,
 ): Promise<EstimateLine[]> {
   const names = formNames(), lines: EstimateLine[] = [];
   const factsOf = ({ keys: all, shared = 0 }: Pick<Step, "keys" | "shared">) => (launch: Launch) => {
@@ -81,12 +92,13 @@ export async function estimateAll(
     return { statistics: form ? storedStatistics(ceilings, form, COUNTED_FAMILY) : null, keys };
   };
   for (const model of models) {
-    const steps = await stepsOf(model);
+    const steps = await stepsOf(model, matrices ? [SUBGROUP_MATRIX] : []);
     for (const each of GPU_MODELS.filter(({ name }) => name.includes(gpu))) {
       for (const { name, tokens, launches, ...keys } of steps) {
         const estimate = estimateStep(each, launches, factsOf(keys));
         const tokens_per_second = tokens / estimate.seconds;
-        lines.push({ model, gpu: each.name, step: name, tokens_per_second, estimate });
+        const step = matrices ? `${name}, matrices` : name;
+        lines.push({ model, gpu: each.name, step, tokens_per_second, estimate });
       }
     }
   }
@@ -96,7 +108,7 @@ export async function estimateAll(
 /** `0.5b H100  decode, 64 rows  estimate  1,660 tokens/s  38.5 ms  512 dispatches` */
 export function estimateText({ model, gpu, step, tokens_per_second, estimate }: EstimateLine): string {
   const { seconds, dispatches } = estimate;
-  return `${model.padEnd(5)}${gpu.padEnd(12)}${step.padEnd(31)}` +
+  return `${model.padEnd(5)}${gpu.padEnd(12)}${step.padEnd(41)}` +
     `estimate ${shortNumber(tokens_per_second).padStart(9)} tokens/s ` +
     `${milliseconds(seconds).padStart(9)} ms ${String(dispatches).padStart(6)} dispatches`;
 }
@@ -151,7 +163,11 @@ if (import.meta.main) {
     console.error(`Cannot estimate model ${model}: there are ${MODELS.join(", ")}`);
     Deno.exit(2);
   }
-  const lines = await estimateAll({ models, gpu, ceilings: await readCeilings() });
+  const ceilings = await readCeilings();
+  const lines = [
+    ...await estimateAll({ models, gpu, matrices: false, ceilings }),
+    ...await estimateAll({ models, gpu, matrices: true, ceilings }),
+  ];
   const ratios = against === undefined ? [] : ratiosTo(lines, await Deno.readTextFile(against));
   lines.forEach((line, i) => {
     const ratio = ratios[i] ?? null;

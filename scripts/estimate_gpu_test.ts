@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import type { Kernel } from "../kernels/kernel.ts";
+import { type Kernel, kernelText } from "../kernels/kernel.ts";
+import { matmulKernel } from "../kernels/matmul/matmul_kernel.ts";
+import { everyMatrices } from "../kernels/matmul/matmul_layout.ts";
 import type { DType, Tensor } from "../kernels/tensor.ts";
 import { estimateAll, type EstimateLine, estimateText, ratiosTo, storedText } from "./estimate_gpu.ts";
 import { type Ceilings, readCeilings } from "./static_gpu/ceilings.ts";
@@ -14,11 +16,12 @@ import {
   threadsOf,
   tiledSeconds,
 } from "./static_gpu/cost_model.ts";
+import { matricesLayout, matricesRound, WITH_MATRICES } from "./static_gpu/matrices_model.ts";
 import type { Launch } from "./static_gpu/launches.ts";
 
 /** Two multiprocessors with a cycle of a second, so that cycles are seconds. */
 const GPU: GpuModel = {
-  ...{ name: "GPU", multiprocessors: 2, clock_hz: 1, lanes: 128 },
+  ...{ name: "GPU", multiprocessors: 2, clock_hz: 1, lanes: 128, matrix_lanes: 256 },
   ...{ bytes_per_second: 100, gap_seconds: 3 },
 };
 
@@ -104,8 +107,29 @@ Deno.test("a step takes its dispatches and a gap for each", () => {
   assert.equal(step.dispatches, 2);
 });
 
+Deno.test("a round of matrices takes as long as its multiply-adds, its loads or its instructions", () => {
+  const layouts = everyMatrices(WITH_MATRICES, "f16"),
+    kind = { weight: "f16", orientation: "nt", compute: "f16" } as const;
+  for (const layout of layouts) {
+    assert.deepEqual(matricesLayout(kernelText(matmulKernel(kind, layout))), layout);
+  }
+  assert.throws(() => matricesLayout("@workgroup_size(64)"), /its layout is unknown/);
+  const large = layouts.find(({ block_rows }) => block_rows === 128)!;
+  const roundOf = (matrix_lanes: number) => matricesRound({ lanes: 128, matrix_lanes }, large);
+  // 128 · 128 · 16 multiply-adds, 512 in a cycle, in which 4 schedulers issue for 4 warps.
+  const slow = roundOf(512);
+  assert.deepEqual([slow.steps, slow.threads, slow.instructions], [16, 128, 512]);
+  // 128 numbers of a thread for each of 8 ranks.
+  near(slow.lowRankRounds(8), 128 * 8 * 1.3 / 512);
+  // 24,576 bytes of workgroup memory, and 12,288 of the cache.
+  assert.equal(roundOf(8192).instructions, 192);
+  // 4 + 4 vectors are staged, 4 + 4 matrices loaded and 16 multiplied; 2 schedulers issue as many in twice the cycles.
+  const own = matricesRound({ lanes: 64, matrix_lanes: 8192 }, large);
+  assert.equal(own.instructions, 24 + 14 * 8 + 2 * (4 + 4 + 16));
+});
+
 Deno.test("estimates are made for four GPUs and marked as such, and fewer instructions are faster", async () => {
-  const ceilings = await readCeilings(), options = { models: ["0.5b"] as const, gpu: "" };
+  const ceilings = await readCeilings(), options = { models: ["0.5b"] as const, gpu: "", matrices: false };
   const lines = await estimateAll({ ...options, ceilings });
   assert.deepEqual([...new Set(lines.map(({ gpu }) => gpu))], GPU_MODELS.map(({ name }) => name));
   for (const line of lines) {
@@ -135,6 +159,15 @@ Deno.test("estimates are made for four GPUs and marked as such, and fewer instru
     Number((first.tokens_per_second / lines[0]!.tokens_per_second).toFixed(2)),
   );
   assert.deepEqual(ratiosTo([first], storedText(lines.slice(1))), [null]);
+  const [h100] = GPU_MODELS,
+    matrices = await estimateAll({
+      ...{ models: ["0.5b"], gpu: h100!.name, matrices: true, ceilings },
+    });
+  for (const { step, estimate, tokens_per_second } of matrices) {
+    const plain = lines.find((line) => line.gpu === h100!.name && `${line.step}, matrices` === step)!;
+    assert.ok(tokens_per_second > plain.tokens_per_second, step);
+    if (step.startsWith("decode")) assert.equal(estimate.dispatches, plain.estimate.dispatches);
+  }
   // Products take most of a training step's time.
   assert.ok(rateOf(faster) > 1.4 * rateOf(lines) && rateOf(faster) < 2 * rateOf(lines));
 });

@@ -29,22 +29,22 @@ export interface MatricesLayout {
 }
 
 /** Subgroups of a workgroup. */
-const SUBGROUPS = 4;
+export const SUBGROUPS = 4;
 
 /** Vectors after each staged row: 16 bytes, to which matrices must be aligned, and which spread rows over the banks. */
-const PADDING = 2;
+export const VECTOR_PADDING = 2;
 
 function sizesOf(orientation: MatmulKind["orientation"], layout: MatricesLayout): UnrollConstants {
   const { block_rows, block_columns, across, steps, subgroup_size } = layout;
   assert(64 % subgroup_size === 0, "a subgroup shares the 64 vectors of a matrix");
   const threads = SUBGROUPS * subgroup_size, steps4 = steps / 4;
-  const w_stride = (orientation === "nt" ? steps4 : block_columns / 4) + PADDING;
+  const w_stride = (orientation === "nt" ? steps4 : block_columns / 4) + VECTOR_PADDING;
   return {
     ...{ BLOCK_ROWS: block_rows, BLOCK_COLUMNS: block_columns, ACROSS: across, SUBGROUPS, THREADS: threads },
     ...{ STEPS4: steps4, MATRICES_DEEP: steps / 16, SIZE: subgroup_size, VECTORS: 64 / subgroup_size },
     ROWS: block_rows / 16 / (SUBGROUPS / across),
     COLUMNS: block_columns / 16 / across,
-    X_STRIDE: steps4 + PADDING,
+    X_STRIDE: steps4 + VECTOR_PADDING,
     W_STRIDE: w_stride,
     W_LENGTH: w_stride * (orientation === "nt" ? block_columns : steps),
     X_PASSES: ceilDiv(block_rows * steps4, threads),

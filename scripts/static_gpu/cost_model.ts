@@ -11,6 +11,7 @@ import { ceilDiv } from "../../kernels/shape.ts";
 import { bytesOf, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
 import type { StoredStatistics } from "./ceilings.ts";
 import { multiplyAdds } from "./grids.ts";
+import { matricesLayout, matricesRound } from "./matrices_model.ts";
 import { type Launch, workgroups } from "./launches.ts";
 
 /** A GPU as the model sees it. */
@@ -18,29 +19,34 @@ export interface GpuModel {
   name: string;
   multiprocessors: number;
   clock_hz: number;
-  /** f32 multiply-adds of a multiprocessor in a cycle. */
+  /** f32 multiply-adds of a multiprocessor in a cycle, and those of matrices in f16 whose sums are f32. */
   lanes: number;
+  matrix_lanes: number;
   bytes_per_second: number;
   /** Between the end of a dispatch and the start of one that waits for it. */
   gap_seconds: number;
 }
 
-/** @source The vendors' data sheets; the gaps are estimates. */
+/**
+ * @source The vendors' data sheets; the gaps are estimates. On an H100 the instruction that subgroups have reaches 0.63 of the
+ * peak of matrices (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024); an M4 multiplies
+ * matrices on its ordinary lanes.
+ */
 export const GPU_MODELS: readonly GpuModel[] = [
   {
-    ...{ name: "H100", multiprocessors: 132, clock_hz: 1.7e9, lanes: 128 },
+    ...{ name: "H100", multiprocessors: 132, clock_hz: 1.7e9, lanes: 128, matrix_lanes: 1280 },
     ...{ bytes_per_second: 3350e9, gap_seconds: 4e-6 },
   },
   {
-    ...{ name: "RTX 4090", multiprocessors: 128, clock_hz: 2.5e9, lanes: 128 },
+    ...{ name: "RTX 4090", multiprocessors: 128, clock_hz: 2.5e9, lanes: 128, matrix_lanes: 256 },
     ...{ bytes_per_second: 1008e9, gap_seconds: 3.5e-6 },
   },
   {
-    ...{ name: "RX 7900 XTX", multiprocessors: 96, clock_hz: 2.4e9, lanes: 64 },
+    ...{ name: "RX 7900 XTX", multiprocessors: 96, clock_hz: 2.4e9, lanes: 64, matrix_lanes: 256 },
     ...{ bytes_per_second: 960e9, gap_seconds: 5e-6 },
   },
   {
-    ...{ name: "M4 Max", multiprocessors: 40, clock_hz: 1.6e9, lanes: 128 },
+    ...{ name: "M4 Max", multiprocessors: 40, clock_hz: 1.6e9, lanes: 128, matrix_lanes: 128 },
     ...{ bytes_per_second: 546e9, gap_seconds: 5e-6 },
   },
 ];
@@ -133,44 +139,66 @@ export function tiledSeconds(gpu: GpuModel, { groups, threads, rounds, vgprs, ti
 
 const bytes = (tensor: Tensor) => tensorBytes(tensor.shape, tensor.dtype);
 
+/** A round of a product's workgroup, as {@link TiledWork} has it. */
+interface Round extends Pick<TiledWork, "threads" | "vgprs" | "tile"> {
+  /** Of the depth. */
+  steps: number;
+  lowRankRounds: (rank: number) => number;
+}
+
+/** Whether subgroups multiply matrices in a kernel. */
+function hasMatrices({ name }: Pick<Launch["kernel"], "name">): boolean {
+  return name.startsWith("matmul_") && name.endsWith("_matrices");
+}
+
+/** @throws {Error} For a product in tiles that the compiler found none in. */
+function roundOf(gpu: GpuModel, { kernel }: Launch, statistics: StoredStatistics | null): Round {
+  const text = kernelText(kernel);
+  if (hasMatrices(kernel)) {
+    const { instructions, ...round } = matricesRound(gpu, matricesLayout(text));
+    return { ...round, tile: { instructions, around: 0 } };
+  }
+  if (!statistics?.tile) throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
+  const { vgprs, tile } = statistics, steps = TILE_DEPTH;
+  return { steps, threads: threadsOf(text), vgprs, tile, lowRankRounds: (rank) => ceilDiv(rank, steps) };
+}
+
 /**
  * A product in tiles. Each chunk of the depth that a workgroup adds to y, or stores for `matmul_chunks`, is one more round
  * of waiting for memory; y is then written, and read where it is added to.
  */
-function matmulSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics): number {
-  const { params, kernel, operands, grid } = launch, threads = threadsOf(kernelText(kernel));
-  if (!statistics.tile) throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
+function matmulSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics | null): number {
+  const { params, operands, grid } = launch,
+    { steps, lowRankRounds, ...round } = roundOf(gpu, launch, statistics);
   const { rows = 0, columns = 0, depth = 0, rank = 0, chunk_tiles = 0, walked = 1 } = params;
-  const all_tiles = ceilDiv(depth, TILE_DEPTH), chunks = grid[2] * walked;
-  const rounds = Math.min(all_tiles, chunk_tiles * walked) + (grid[2] > 1 ? 0 : ceilDiv(rank, TILE_DEPTH));
-  const work = {
-    groups: workgroups(launch),
-    threads,
-    rounds,
-    vgprs: statistics.vgprs,
-    tile: statistics.tile,
-  };
+  const chunks = grid[2] * walked, walked_depth = Math.min(depth, chunk_tiles * walked * TILE_DEPTH);
+  const rounds = ceilDiv(walked_depth, steps) + (grid[2] > 1 ? 0 : lowRankRounds(rank));
+  const work = { ...round, groups: workgroups(launch), rounds };
   const ends = (walked - 1) * ALONE_WAIT / gpu.clock_hz;
   const weight = bytes(operands.values!) + (operands.scales ? bytes(operands.scales) : 0);
-  const sums = 4 * rows * columns * (grid[2] > 1 ? chunks : 2 * (chunks - 1));
-  return Math.max(tiledSeconds(gpu, work) + ends, (weight + sums) / (WEIGHT_SHARE * gpu.bytes_per_second));
+  const y = 4 * rows * columns, is_split = grid[2] > 1;
+  // What a workgroup adds to y for a chunk it loads again for the next, from the cache.
+  const moved = weight + y * (is_split ? chunks : 1), again = is_split ? 0 : 2 * y * (chunks - 1);
+  const memory = moved / (WEIGHT_SHARE * gpu.bytes_per_second) +
+    again / (CACHE_FACTOR * gpu.bytes_per_second);
+  return Math.max(tiledSeconds(gpu, work) + ends, memory);
 }
 
 /** A product of segments: each chunk of each segment has workgroups of its own. Short chunks count by their part of the longest. */
-function segmentsSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics): number {
-  const { params, kernel, operands, grid: [rows, columns] } = launch, threads = threadsOf(kernelText(kernel));
-  if (!statistics.tile) throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);
+function segmentsSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics | null): number {
+  const { params, kernel, operands, grid: [rows, columns] } = launch;
+  const { steps, lowRankRounds: _, ...round } = roundOf(gpu, launch, statistics);
   const starts = Object.entries(params).filter(([name]) => /^group\d/.test(name)).map(([, first]) => first);
   const rounds = starts.map((_, s) =>
-    Math.min(ceilDiv(params.depth!, TILE_DEPTH), params[`chunk_tiles${s}`]!)
+    ceilDiv(Math.min(params.depth!, params[`chunk_tiles${s}`]! * TILE_DEPTH), steps)
   );
   const longest = Math.max(...rounds);
   const groups = starts.reduce((sum, first, s) => {
     return sum + rows * ((starts[s + 1] ?? columns) - first) * rounds[s]! / longest;
   }, 0);
   // The compiler counts the loads of every segment; a workgroup does those of x and of one.
-  const around = statistics.tile.around * 3 / (starts.length + 1), tile = { ...statistics.tile, around };
-  const work = { groups: Math.ceil(groups), threads, rounds: longest, vgprs: statistics.vgprs, tile };
+  const around = round.tile.around * 3 / (starts.length + 1), tile = { ...round.tile, around };
+  const work = { ...round, groups: Math.ceil(groups), rounds: longest, tile };
   const moved = kernel.inputs.concat(kernel.outputs).reduce((sum, name) => sum + bytes(operands[name]!), 0);
   return Math.max(tiledSeconds(gpu, work), moved / (WEIGHT_SHARE * gpu.bytes_per_second));
 }
@@ -255,10 +283,10 @@ export function launchSeconds(gpu: GpuModel, launch: Launch, facts: LaunchFacts)
   const { kernel } = launch, { statistics } = facts;
   if (kernel.name === "matmul_chunks") return chunksSeconds(gpu, launch);
   if (kernel.name.startsWith("fused_")) return fusedSeconds(gpu, launch);
-  if (kernel.name.startsWith("matmul_segments") && statistics) {
-    return segmentsSeconds(gpu, launch, statistics);
+  if (kernel.name.startsWith("matmul_") && (statistics || hasMatrices(kernel))) {
+    const secondsOf = kernel.name.startsWith("matmul_segments") ? segmentsSeconds : matmulSeconds;
+    return secondsOf(gpu, launch, statistics);
   }
-  if (kernel.name.startsWith("matmul_") && statistics) return matmulSeconds(gpu, launch, statistics);
   if (/^attention_(?!delta|key_parts|paged_splits)/.test(kernel.name)) {
     return attentionSeconds(gpu, launch, facts);
   }

@@ -262,7 +262,7 @@ function listMatmul(list: KernelLister): void {
       }
     }
   }
-  for (const rank of [4, 16, 64]) {
+  for (const rank of [4, 8, 12, 16, 24, 32, 48, 64]) {
     const tensors = { p: f32(9, 64), q: f32(9, rank), out: f32(64, rank), partials: f32(64 * rank) };
     loraGradient(list.for(`rank ${rank}`), tensors, { order: "column_rank", alpha: 1 });
   }

@@ -98,6 +98,27 @@ Deno.test("attention takes the time of its products, or of the pages that it rea
   near(launchSeconds(slow, paged, { statistics, keys: 10 }), 2 * 4 * 10 * 2 * 16 * 2 / (0.2 * 10));
 });
 
+Deno.test("a gradient of a LoRA factor takes the time of its rounds or bytes, and waits for batches of parts", () => {
+  const statistics = {
+    ...{ vgprs: 64, spills: 0, lds_bytes: 0, instructions: 0, latency: 0, inverse_throughput: 0 },
+    tile: { instructions: 1000, fmas: 512, around: 0, around_fmas: 0 },
+  };
+  const facts = { statistics, keys: 0 }, slow = { ...GPU, bytes_per_second: 1 };
+  const gradient = (rank: number, grid: Launch["grid"]) =>
+    launch("lora_gradient_tiles", {
+      ...{ operands: { p: tensor("f32", 256, 128) }, params: { rank, part_rows: 128 }, grid },
+    });
+  // A multiprocessor each: 4 rounds of 32 rows, with 1,000 instructions of 8 warps on 4 schedulers.
+  near(launchSeconds(GPU, gradient(16, [1, 1, 2]), facts), 4 * (2000 + 900));
+  // p, and the sums of two parts.
+  near(launchSeconds(slow, gradient(16, [1, 1, 2]), facts), 4 * (256 * 128 + 2 * 128 * 16) / 0.6);
+  // Workgroups of other ranks have p from the cache.
+  near(launchSeconds(slow, gradient(128, [1, 2, 1]), facts), 4 * (1.5 * 256 * 128 + 128 * 128) / 0.6);
+  const reduce = launch("lora_gradient_reduce", { params: { columns: 128, rank: 16, parts: 18 } });
+  // 16 parts, and two more; out is read and written.
+  near(launchSeconds(GPU, reduce, facts), 2 * 900 + 4 * 128 * 16 * 20 / 60);
+});
+
 Deno.test("a step takes its dispatches and a gap for each", () => {
   const x = tensor("f32", 15), operands = { x, y: x };
   const add = launch("add", { inputs: ["x"], outputs: ["y"], operands });

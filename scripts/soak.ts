@@ -1,6 +1,6 @@
 /**
  * Long tests, whose results are committed: `deno task soak <part> [--count <n>] [--minutes <n>] [--seed <n>]`. A complete
- * run is stored in docs/experiments/soak_<part>.json, a shorter one only where `--out <file>` says.
+ * run replaces the part's results in docs/experiments/soak.json, a shorter one is stored only where `--out <file>` says.
  * docs/reference/reliability.md says what each of them shows.
  */
 
@@ -22,7 +22,7 @@ import { slow } from "./soak/slow.ts";
 import { steps } from "./soak/steps.ts";
 import { tokenTiming } from "./soak/token_timing.ts";
 
-const RESULTS = fileURLToPath(new URL("../docs/experiments/", import.meta.url));
+const RESULTS = fileURLToPath(new URL("../docs/experiments/soak.json", import.meta.url));
 
 const PARTS: Readonly<Record<string, SoakPart>> = {
   bombs,
@@ -43,6 +43,8 @@ function usage(): string {
   const lines = Object.entries(PARTS).map(([name, { what }]) => `  ${name.padEnd(12)} ${what}`);
   return `soak: name a part:\n${lines.join("\n")}`;
 }
+
+const asText = (value: unknown) => JSON.stringify(value, null, 1);
 
 const loadAverage = () => rounded(Deno.loadavg()[0] ?? 0);
 
@@ -88,9 +90,11 @@ if (import.meta.main) {
     // Over the last minute, the soak included.
     load_average: { before: load_before, after: loadAverage() },
   };
-  const text = `${JSON.stringify(result, null, 1)}\n`;
-  console.log(text.trimEnd());
-  const out = values.out ?? (is_complete ? `${RESULTS}soak_${name}.json` : null);
-  if (out !== null) await writeFileAtomic(out, text);
+  console.log(asText(result));
+  if (values.out !== undefined) await writeFileAtomic(values.out, `${asText(result)}\n`);
+  else if (is_complete) {
+    const all = { ...JSON.parse(await Deno.readTextFile(RESULTS)), [name]: result };
+    await writeFileAtomic(RESULTS, `${asText(all)}\n`);
+  }
   Deno.exit(failures.length === 0 ? 0 : 1);
 }

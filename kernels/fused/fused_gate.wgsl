@@ -53,12 +53,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   var z{s}_{j} = vec4<f32>();
   #end
   for (var r = 0u; r < params.rank_items{s}; r++) {
-    let b = params.lora_place{s} + 4u * i * params.rank_items{s} + r;
-    #for c 4
-    let b{c} = lora_at(b + {c}u * params.rank_items{s});
-    #end
+    let b = low_rank_at(params.lora_place{s} + 4u * i * params.rank_items{s} + r, params.rank_items{s});
     #for j ROWS
-    z{s}_{j} = add_low_rank(z{s}_{j}, u[{s*ROWS+j}][r], b0, b1, b2, b3);
+    z{s}_{j} = add_low_rank(z{s}_{j}, u[{s*ROWS+j}][r], b);
     #end
   }
   if params.rank_items{s} > 0u {

@@ -104,8 +104,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
       var z = vec4<f32>();
       for (var r = 0u; r < part.rank_items; r++) {
         let b = part.lora_place + 4u * i * part.rank_items + r;
-        let step = part.rank_items;
-        z = add_low_rank(z, u[r], lora_at(b), lora_at(b + step), lora_at(b + 2u * step), lora_at(b + 3u * step));
+        z = add_low_rank(z, u[r], low_rank_at(b, part.rank_items));
       }
       v += z;
     }

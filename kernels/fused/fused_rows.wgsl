@@ -53,8 +53,7 @@ fn main(
       var z = vec4<f32>();
       for (var r = 0u; r < params.rank_items; r++) {
         let b = 4u * i * params.rank_items + r;
-        let step = params.rank_items;
-        z = add_low_rank(z, u[r], lora_at(b), lora_at(b + step), lora_at(b + 2u * step), lora_at(b + 3u * step));
+        z = add_low_rank(z, u[r], low_rank_at(b, params.rank_items));
       }
       v += z;
     }

@@ -24,13 +24,18 @@ fn chunk_sum(first: u32, stride: u32, chunks: u32) -> vec4<f32> {
   return sum;
 }
 
-// Goes on with the low-rank term of four columns by four steps; b0 … b3 are their rows of B.
-fn add_low_rank(z: vec4<f32>, u: vec4<f32>, b0: vec4<f32>, b1: vec4<f32>, b2: vec4<f32>, b3: vec4<f32>) -> vec4<f32> {
+// Goes on with the low-rank term of four columns by four steps, as matmul_matrices.wgsl does.
+fn add_low_rank(z: vec4<f32>, u: vec4<f32>, b: mat4x4<f32>) -> vec4<f32> {
   var sum = z;
   #for r 4
-  sum = fma(vec4<f32>(u[{r}]), vec4<f32>(b0[{r}], b1[{r}], b2[{r}], b3[{r}]), sum);
+  sum = fma(vec4<f32>(u[{r}]), b[{r}], sum);
   #end
   return sum;
 }
 
 fn lora_at(i: u32) -> vec4<f32> { return operand(lora[i]); }
+
+// Four columns by four steps: the vectors of B at `at` and at every `stride` from there.
+fn low_rank_at(at: u32, stride: u32) -> mat4x4<f32> {
+  return transpose(mat4x4<f32>(lora_at(at), lora_at(at + stride), lora_at(at + 2u * stride), lora_at(at + 3u * stride)));
+}

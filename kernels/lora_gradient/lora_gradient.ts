@@ -6,14 +6,7 @@ import type { Recorder } from "../recorder.ts";
 import { ceilDiv, elementCount, expectMultiple, expectShape, roundUp, ShapeError } from "../shape.ts";
 import type { Tensor } from "../tensor.ts";
 import { unroll } from "../unroll.ts";
-import {
-  deviceOptions,
-  type FormOptions,
-  kernelFamily,
-  type KernelForm,
-  lanesPart,
-  wrappedGrid,
-} from "../variant.ts";
+import { deviceOptions, type FormOptions, kernelFamily, type KernelForm, lanesPart } from "../variant.ts";
 import lanesWgsl from "./lora_gradient_lanes.wgsl" with { type: "text" };
 import reduceWgsl from "./lora_gradient_reduce.wgsl" with { type: "text" };
 import singleWgsl from "./lora_gradient_single.wgsl" with { type: "text" };
@@ -24,11 +17,19 @@ const LANE_TILES = 2;
 const LANE_RANKS = 16;
 /** Rows of a round of its loop, which costs an instruction for each sum besides what it computes. */
 const LANE_ROUND = 4;
-/** Rows that a GPU's workgroup loads into shared memory at once. */
-const TILE_ROWS = 16;
-/** This many workgroups fill a GPU; a part with fewer rows is not worth its partial sums. */
-const WANTED_GROUPS = 512;
-const MIN_PART_ROWS = 64;
+/** A GPU's workgroup: teams of 32 threads with 4 columns each, and the rows that a thread reads before it multiplies. */
+const TEAMS = 4, TEAM_COLUMNS = 128, ROUND = 8;
+/** The most vec4s of ranks of a thread: 16 sums of four in registers. */
+const MOST_RANKS4 = 4;
+/**
+ * Workgroups for 132 multiprocessors. Few ranks take the time of reading p, for which two on each suffice, and more parts are
+ * more sums to add. More ranks take that of their multiply-adds: three on each, and not one more.
+ */
+const READING_GROUPS = 264, MULTIPLYING_GROUPS = 384;
+/** A part with fewer rows is not worth its sums. */
+const MIN_PART_ROWS = 32;
+/** Parts whose sums are loaded at once. */
+export const PARTS_BATCH = 16;
 
 const OUT_PARAMS = {
   rows: "u32",
@@ -67,53 +68,68 @@ const singleKernel = defineKernel({
   outputs: ["out"],
 });
 
-const tilesKernel = defineKernel({
-  name: "lora_gradient_tiles",
-  wgsl: unroll(tilesWgsl, {}),
-  params: {
-    rows: "u32",
-    part_rows: "u32",
-    columns: "u32",
-    q_stride: "u32",
-    q_offset: "u32",
-    rank: "u32",
-    column_stride: "u32",
-    rank_stride: "u32",
-    count: "u32",
-  },
-  inputs: ["p", "q"],
-  outputs: ["partials"],
+const tilesKernel = kernelFamily((groups: number, ranks4: number) => {
+  const slices = TEAMS / groups;
+  return defineKernel({
+    name: "lora_gradient_tiles",
+    wgsl: unroll(tilesWgsl, {
+      ...{ GROUPS: groups, RANKS4: ranks4, RANKS: 4 * ranks4, ROUND },
+      ...{ SLICES: slices, OTHER_SLICES: slices - 1 },
+    }),
+    params: {
+      rows: "u32",
+      part_rows: "u32",
+      columns: "u32",
+      q_stride: "u32",
+      q_offset: "u32",
+      rank: "u32",
+    },
+    inputs: ["p", "q"],
+    outputs: ["partials"],
+  });
 });
 
 const reduceKernel = defineKernel({
   name: "lora_gradient_reduce",
-  wgsl: reduceWgsl,
-  params: { count: "u32", parts: "u32", alpha: "f32" },
+  wgsl: unroll(reduceWgsl, { BATCH: PARTS_BATCH }),
+  params: {
+    columns: "u32",
+    rank: "u32",
+    parts: "u32",
+    column_stride: "u32",
+    rank_stride: "u32",
+    alpha: "f32",
+  },
   inputs: ["partials"],
   outputs: ["out"],
 });
 
 /** The number of f32 elements of `partials` for {@link loraGradient} with up to `rows` rows; 0 when it needs none. */
 export function loraGradientPartials(
-  { rows, columns, rank }: { rows: number; columns: number; rank: number },
+  shape: { rows: number; columns: number; rank: number },
   form: KernelForm,
 ): number {
-  return form === "tiles" ? split(rows, columns, rank).wanted * columns * rank : 0;
+  return form === "tiles" ? splitGradient(shape).wanted * shape.columns * shape.rank : 0;
 }
 
-/** How the rows are split. It depends only on the shapes, so that the sum has the same bits in every run. */
-function split(rows: number, columns: number, rank: number) {
-  const tiles = ceilDiv(columns, 64) * ceilDiv(rank, 16);
-  const wanted = Math.max(1, Math.min(ceilDiv(WANTED_GROUPS, tiles), Math.floor(rows / MIN_PART_ROWS)));
-  const part_rows = roundUp(ceilDiv(rows, wanted), TILE_ROWS);
-  return { wanted, part_rows, parts: ceilDiv(rows, part_rows) };
+/** What a GPU's workgroups own. It depends only on the shapes, so that the sum has the same bits in every run. */
+export function splitGradient({ rows, columns, rank }: { rows: number; columns: number; rank: number }) {
+  const across = ceilDiv(rank, 4 * MOST_RANKS4 * TEAMS), owned4 = ceilDiv(rank, 4 * across);
+  // Groups of ranks share what they read of p; the other teams have slices of the rows.
+  const groups = owned4 <= MOST_RANKS4 ? 1 : owned4 <= 2 * MOST_RANKS4 ? 2 : TEAMS;
+  const ranks4 = ceilDiv(owned4, groups), tiles = ceilDiv(columns, TEAM_COLUMNS) * across;
+  const wanted_parts = groups === 1 ? ceilDiv(READING_GROUPS, tiles) : Math.floor(MULTIPLYING_GROUPS / tiles);
+  const wanted = Math.max(1, Math.min(wanted_parts, Math.floor(rows / MIN_PART_ROWS)));
+  const round_rows = ROUND * TEAMS / groups;
+  const part_rows = roundUp(ceilDiv(rows, wanted), round_rows);
+  return { across, groups, ranks4, wanted, round_rows, part_rows, parts: ceilDiv(rows, part_rows) };
 }
 
 /** The tensors of {@link loraGradient}. */
 export interface LoraGradientTensors {
   /** `[M, P] f32`, P a multiple of 4. */
   p: Tensor;
-  /** `[M, stride] f32`; R columns from `q_offset` on are read. */
+  /** `[M, stride] f32`; R columns from `q_offset` on are read. All three are multiples of 4. */
   q: Tensor;
   /** `[P, R]` or `[R, P] f32`, accumulated. */
   out: Tensor;
@@ -134,7 +150,7 @@ export interface LoraGradientOptions {
  * Records `out[c, r] += alpha · Σ_m p[m, c] · q[m, q_offset + r]`: for `y = x Aᵀ Bᵀ` with `u = x Aᵀ`, the gradient of B
  * from p = d_y and q = u, that of A from p = x and q = d_u. The sum has one order for given shapes.
  *
- * @throws {ShapeError} When the shapes do not match or P is not a multiple of 4.
+ * @throws {ShapeError} When the shapes do not match, or P, R, q's columns or `q_offset` is not a multiple of 4.
  * @source Hu et al., "LoRA" (2021), equation 3.
  */
 export function loraGradient(
@@ -150,8 +166,11 @@ export function loraGradient(
   if (q_rows !== rows) {
     throw new ShapeError(`Cannot use q with ${q_rows} rows: expected ${rows}, the rows of p`);
   }
+  expectMultiple(q_stride, 4, "columns of q");
+  expectMultiple(q_offset, 4, "q_offset");
   const rank = expectShape(out, "out", 2)[order === "column_rank" ? 1 : 0];
   expectShape(out, "out", order === "column_rank" ? [width, rank] : [rank, width]);
+  expectMultiple(rank, 4, "rank");
   if (q_offset + rank > q_stride) {
     throw new ShapeError(
       `Cannot use q with ${q_stride} columns: expected ${rank} from column ${q_offset} on`,
@@ -163,19 +182,20 @@ export function loraGradient(
     : { column_stride: 1, rank_stride: width };
   const params = { rows, columns, q_stride, q_offset, rank, ...strides };
   if (form === "tiles") {
-    const { part_rows, parts } = split(rows, width, rank), count = width * rank;
+    const { across, groups, ranks4, part_rows, parts } = splitGradient({ rows, columns: width, rank });
     assert(
-      elementCount(partials.shape) >= parts * count,
-      `partials of lora_gradient hold ${parts * count} elements`,
+      elementCount(partials.shape) >= parts * width * rank,
+      `partials of lora_gradient hold ${parts * width * rank} elements`,
     );
-    const grid = [ceilDiv(width, 64), ceilDiv(rank, 16), parts] as const;
-    recorder.dispatch(tilesKernel, { ...params, part_rows, count }, { p, q, partials }, grid);
+    const grid = [ceilDiv(width, TEAM_COLUMNS), across, parts] as const, shapes = { rows, columns, rank };
     recorder.dispatch(
-      reduceKernel,
-      { count, parts, alpha },
-      { partials, out },
-      wrappedGrid(ceilDiv(count, 64)),
+      tilesKernel(groups, ranks4),
+      { ...shapes, part_rows, q_stride, q_offset },
+      { p, q, partials },
+      grid,
     );
+    const sums = { columns: width, rank, parts, ...strides, alpha };
+    recorder.dispatch(reduceKernel, sums, { partials, out }, [ceilDiv(width, 64), rank]);
   } else if (lanes === 1) {
     recorder.dispatch(singleKernel, { ...params, alpha }, { p, q, out }, [
       ceilDiv(columns, 8),

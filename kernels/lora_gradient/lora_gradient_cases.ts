@@ -10,10 +10,19 @@ export interface LoraGradientCase {
 }
 
 export const CASES: readonly LoraGradientCase[] = [
-  { name: "one row, one rank", rows: 1, columns: 4, rank: 1, q_stride: 1, q_offset: 0 },
-  { name: "a column slice of odd rank", rows: 37, columns: 68, rank: 3, q_stride: 9, q_offset: 3 },
+  { name: "one row, the least rank", rows: 1, columns: 4, rank: 4, q_stride: 4, q_offset: 0 },
+  { name: "a column slice", rows: 37, columns: 68, rank: 8, q_stride: 24, q_offset: 8 },
   { name: "a model's q of q, k, v", rows: 300, columns: 256, rank: 16, q_stride: 48, q_offset: 16 },
-  { name: "a rank more than a tile", rows: 65, columns: 72, rank: 17, q_stride: 17, q_offset: 0 },
-  { name: "the largest rank", rows: 130, columns: 128, rank: 64, q_stride: 64, q_offset: 0 },
-  { name: "many rows", rows: 4100, columns: 8, rank: 2, q_stride: 2, q_offset: 0 },
+  {
+    name: "two groups of ranks, the second one not full",
+    rows: 165,
+    columns: 132,
+    rank: 20,
+    q_stride: 20,
+    q_offset: 0,
+  },
+  { name: "two groups of ranks", rows: 65, columns: 72, rank: 32, q_stride: 32, q_offset: 0 },
+  { name: "four groups of ranks", rows: 210, columns: 128, rank: 64, q_stride: 64, q_offset: 0 },
+  { name: "ranks of two workgroups", rows: 130, columns: 136, rank: 76, q_stride: 152, q_offset: 76 },
+  { name: "many rows", rows: 4100, columns: 8, rank: 12, q_stride: 12, q_offset: 0 },
 ];

@@ -107,22 +107,22 @@ Deno.test("the subgroup kernel is straight-line code with a register for every s
 });
 
 gpuTest("lora_gradient names the tensor whose shape is wrong", async (gpu) => {
-  const given = { p: filled(0, 2, 4), odd: filled(0, 2, 3), q: filled(0, 2, 5), more: filled(0, 3, 5) };
-  await run(gpu, { ...given, out: filled(0, 4, 3), partials: filled(0, 1) }, (recorder, t) => {
-    const record = (changed: object, q_offset = 0) => () =>
-      loraGradient(recorder, { ...t, ...changed }, { order: "column_rank", alpha: 1, q_offset });
-    assert.throws(
-      record({ p: t.odd }),
-      new ShapeError("Cannot use columns of p 3: expected a multiple of 4"),
-    );
-    assert.throws(
-      record({ q: t.more }),
-      new ShapeError("Cannot use q with 3 rows: expected 2, the rows of p"),
-    );
-    assert.throws(record({ out: t.more }), new ShapeError("Cannot use out [3, 5]: expected [4, 5]"));
-    assert.throws(
-      record({}, 3),
-      new ShapeError("Cannot use q with 5 columns: expected 3 from column 3 on"),
-    );
-  });
+  const given = { p: filled(0, 2, 4), odd: filled(0, 2, 3), q: filled(0, 2, 8), more: filled(0, 3, 8) };
+  await run(
+    gpu,
+    { ...given, out: filled(0, 4, 4), five: filled(0, 4, 5), partials: filled(0, 1) },
+    (recorder, t) => {
+      const record = (changed: object, q_offset = 0) => () =>
+        loraGradient(recorder, { ...t, ...changed }, { order: "column_rank", alpha: 1, q_offset });
+      const refuses = (message: string, ...given: [object, number?]) =>
+        assert.throws(record(...given), new ShapeError(message));
+      refuses("Cannot use columns of p 3: expected a multiple of 4", { p: t.odd });
+      refuses("Cannot use columns of q 3: expected a multiple of 4", { q: t.odd });
+      refuses("Cannot use rank 5: expected a multiple of 4", { out: t.five });
+      refuses("Cannot use q with 3 rows: expected 2, the rows of p", { q: t.more });
+      refuses("Cannot use out [3, 8]: expected [4, 8]", { out: t.more });
+      refuses("Cannot use q_offset 3: expected a multiple of 4", {}, 3);
+      refuses("Cannot use q with 8 columns: expected 4 from column 8 on", {}, 8);
+    },
+  );
 });

@@ -1,85 +1,96 @@
-// Gradient of a LoRA factor for GPUs, first of two steps: a workgroup of 64 threads owns a tile of 64 columns and 16
-// ranks and one part of the rows; 16 rows at a time pass through shared memory. The parts are added by
-// lora_gradient_reduce.wgsl in one order.
+// Gradient of a LoRA factor for GPUs, first of two steps: a workgroup owns 128 columns, up to 64 ranks and one part of the
+// rows. Its 4 teams of 32 threads are GROUPS groups of ranks by SLICES slices of the rows. A thread keeps the sums of four
+// columns and 4 · RANKS4 ranks. It reads p itself, since only other groups need the same numbers, and the cache has them; q
+// passes through workgroup memory, ROUND rows of each slice at a time. At the end the slices are added.
 //
-//   partials[s, c, r] = Σ_m p[m, c] · q[m, q_offset + r]        over the rows m of part s
+//   partials[s, r, c] = Σ_m p[m, c] · q[m, q_offset + r]        over the rows m of part s
 //
-//   params    rows M, rows of a part (a multiple of 16), vec4s of a row of p, columns of a row of q, q_offset, rank R,
-//             strides of out, elements of out
+// The sum has one order for given shapes: a slice adds its rows in order, then the slices are added in order, and then the
+// parts (lora_gradient_reduce.wgsl).
+//
+//   params    rows M, rows of a part (a multiple of ROUND · SLICES), vec4s of a row of p, columns of a row of q, q_offset,
+//             rank R; the last three are multiples of 4
 //   p         [M, P] f32        in
 //   q         [M, stride] f32   in, of which R columns from q_offset on
-//   partials  [S, out] f32      out, overwritten
+//   partials  [S, R, P] f32     out, overwritten
 //
-// Dispatch: ceil(P / 64) × ceil(R / 16) × S workgroups. The text is a template: `#for` lines repeat.
+// Dispatch: ceil(P / 128) × ceil(R / (4 · RANKS4 · GROUPS)) × S workgroups; a template for unroll.ts.
 
-struct Params {
-  rows: u32,
-  part_rows: u32,
-  columns: u32,
-  q_stride: u32,
-  q_offset: u32,
-  rank: u32,
-  column_stride: u32,
-  rank_stride: u32,
-  count: u32,
-}
+struct Params { rows: u32, part_rows: u32, columns: u32, q_stride: u32, q_offset: u32, rank: u32 }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> p: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read> q: array<f32>;
-@group(0) @binding(3) var<storage, read_write> partials: array<f32>;
+@group(0) @binding(2) var<storage, read> q: array<vec4<f32>>;
+@group(0) @binding(3) var<storage, read_write> partials: array<vec4<f32>>;
 
-var<workgroup> p_tile: array<vec4<f32>, 256>;
-var<workgroup> q_tile: array<vec4<f32>, 64>;
+// Nested arrays: the row of a round is a constant, so naga clamps one index for all of a round.
+var<workgroup> q_tile: array<array<array<vec4<f32>, {RANKS4*GROUPS}>, {ROUND}>, {SLICES}>;
+// Sums of four ranks, on their way to the threads that add the slices.
+var<workgroup> passing: array<array<array<vec4<f32>, 32>, 4>, 4>;
 
-fn load_q(m: u32, rank: u32, end: u32) -> f32 {
-  if m >= end || rank >= params.rank { return 0.0; }
-  return q[m * params.q_stride + params.q_offset + rank];
-}
-
-fn store(base: u32, column: u32, rank: u32, sum: vec4<f32>) {
-  if column >= params.columns || rank >= params.rank { return; }
-  let at = base + 4u * column * params.column_stride + rank * params.rank_stride;
-  partials[at] = sum.x;
-  partials[at + params.column_stride] = sum.y;
-  partials[at + 2u * params.column_stride] = sum.z;
-  partials[at + 3u * params.column_stride] = sum.w;
-}
-
-@compute @workgroup_size(64)
+@compute @workgroup_size(128)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {
-  let x = thread % 16u;
-  let y = thread / 16u;
-  let column = group.x * 16u;
-  let rank = group.y * 16u;
+  let x = thread % 32u;
+  let team = thread / 32u;
+  let slice = team / {GROUPS}u;
+  let ranks = team % {GROUPS}u * {RANKS4}u;
+  let column = group.x * 32u + x;
+  let all_ranks = params.rank / 4u;
+  let first_rank = group.y * {RANKS4*GROUPS}u;
   let start = group.z * params.part_rows;
   let end = min(start + params.part_rows, params.rows);
-  // Rows after the part add 0, because q is 0 there; columns after the last are not stored.
-  let last_row = params.rows - 1u;
-  let load_column = min(column + x, params.columns - 1u);
-  #for r 4
+  // Columns after the last are not stored. Rows after it are read as the last one.
+  let load_column = min(column, params.columns - 1u);
+  let last = (params.rows - 1u) * params.columns + load_column;
+  #for r RANKS
   var sum{r} = vec4<f32>();
   #end
-  for (var m = start; m < end; m += 16u) {
-    workgroupBarrier();
-    #for i 4
-    p_tile[thread + {i}u * 64u] = p[min(m + y + {i}u * 4u, last_row) * params.columns + load_column];
+  // What the thread stages. Ranks after the last are read as it, and not stored.
+  let staged_row = thread / {RANKS4*GROUPS}u;
+  let staged_rank = thread % {RANKS4*GROUPS}u;
+  let q_stride = params.q_stride / 4u;
+  let q_first = params.q_offset / 4u + min(first_rank + staged_rank, all_ranks - 1u);
+  var staged = q[min(start + staged_row, params.rows - 1u) * q_stride + q_first];
+  for (var row = start; row < end; row += {ROUND*SLICES}u) {
+    let first = (row + slice * {ROUND}u) * params.columns + load_column;
+    #for i ROUND
+    let p{i} = p[min(first + {i}u * params.columns, last)];
     #end
-    let row = m + thread / 4u;
-    let quad = rank + 4u * (thread % 4u);
-    q_tile[thread] = vec4<f32>(
-      load_q(row, quad, end), load_q(row, quad + 1u, end), load_q(row, quad + 2u, end), load_q(row, quad + 3u, end));
     workgroupBarrier();
-    #for k 16
-    let p{k} = p_tile[{k}u * 16u + x];
-    let q{k} = q_tile[{k}u * 4u + y];
-    sum0 += p{k} * q{k}.x;
-    sum1 += p{k} * q{k}.y;
-    sum2 += p{k} * q{k}.z;
-    sum3 += p{k} * q{k}.w;
+    if thread < {ROUND*SLICES*RANKS4*GROUPS}u {
+      // Rows after the part add 0.
+      q_tile[staged_row / {ROUND}u][staged_row % {ROUND}u][staged_rank] = select(vec4<f32>(), staged, row + staged_row < end);
+    }
+    workgroupBarrier();
+    // What the next round needs is on its way during this one.
+    staged = q[min(row + {ROUND*SLICES}u + staged_row, params.rows - 1u) * q_stride + q_first];
+    #for i ROUND
+    #for r RANKS4
+    let q{i}_{r} = q_tile[slice][{i}][ranks + {r}u];
+    #for k 4
+    sum{4*r+k} = fma(p{i}, vec4<f32>(q{i}_{r}[{k}]), sum{4*r+k});
+    #end
+    #end
     #end
   }
-  #for r 4
-  store(group.z * params.count, column + x, rank + 4u * y + {r}u, sum{r});
+  // Four ranks of each group at a time. A thread adds one of them for its columns.
+  #for r RANKS4
+  workgroupBarrier();
+  #for k 4
+  passing[team][{k}][x] = sum{4*r+k};
+  #end
+  workgroupBarrier();
+  #for g GROUPS
+  {
+    var total = passing[{g}][team][x];
+    #for s OTHER_SLICES
+    total += passing[{g+s*GROUPS+GROUPS}][team][x];
+    #end
+    let rank = first_rank + {g*RANKS4+r}u;
+    if column < params.columns && rank < all_ranks {
+      partials[(group.z * params.rank + 4u * rank + team) * params.columns + column] = total;
+    }
+  }
+  #end
   #end
 }

@@ -46,7 +46,7 @@ fn passing_at(i: u32) -> vec2<u32> {
   return vec2<u32>(id / 4u, id % 4u);
 }
 
-// Goes on with the low-rank term of four columns by four steps.
+// Goes on with the low-rank term of four columns by four steps, as segment_sums.wgsl does.
 fn add_low_rank(z: vec4<f32>, u: vec4<f32>, b: mat4x4<f32>) -> vec4<f32> {
   var sum = z;
   #for r 4

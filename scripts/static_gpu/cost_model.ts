@@ -5,6 +5,7 @@
 
 import { kernelText } from "../../kernels/kernel.ts";
 import { SHARED_ROWS } from "../../kernels/kv_pages/attention_paged.ts";
+import { PARTS_BATCH, splitGradient } from "../../kernels/lora_gradient/lora_gradient.ts";
 import { CHUNKS_BATCH } from "../../kernels/matmul/matmul.ts";
 import { TILE_DEPTH } from "../../kernels/matmul/matmul_text.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
@@ -223,13 +224,36 @@ function fusedSeconds(gpu: GpuModel, launch: Launch): number {
   return waits + seconds / fill;
 }
 
-/** The second dispatch of a split product: it streams, and waits for each batch of chunks. */
+/** The second dispatch of a split product. */
 function chunksSeconds(gpu: GpuModel, launch: Launch): number {
-  const { count, chunks, addend } = launch.params;
-  const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(launch.kernel)));
-  const waits = (1 + ceilDiv(chunks! - 1, CHUNKS_BATCH)) * ALONE_WAIT / gpu.clock_hz;
+  const { count, chunks, addend } = launch.params, batches = 1 + ceilDiv(chunks! - 1, CHUNKS_BATCH);
   const moved = 4 * count! * (chunks! + 1 + (addend === 0 ? 0 : 1));
-  return waits + moved / (STREAM_SHARE * fill * gpu.bytes_per_second);
+  return addingSeconds(gpu, launch, { batches, moved });
+}
+
+/**
+ * The first step of a gradient of a LoRA factor: rounds as of a product in tiles, or p, which is read again for more ranks,
+ * and the parts' sums.
+ */
+function gradientSeconds(gpu: GpuModel, launch: Launch, statistics: StoredStatistics): number {
+  const { params, operands, grid: [, across, parts] } = launch;
+  const { steps: _, lowRankRounds: __, ...round } = roundOf(gpu, launch, statistics);
+  const [rows, columns] = operands.p!.shape as [number, number], rank = params.rank!;
+  const rounds = params.part_rows! / splitGradient({ rows, columns, rank }).round_rows;
+  const work = { ...round, groups: workgroups(launch), rounds };
+  const moved = bytes(operands.p!) * (1 + (across - 1) / CACHE_FACTOR) + 4 * parts * columns * rank;
+  const fill = fillOf(gpu, work.groups, work.threads);
+  return Math.max(tiledSeconds(gpu, work), moved / (STREAM_SHARE * fill * gpu.bytes_per_second));
+}
+
+/** A second dispatch that adds sums: it streams, and waits for each batch of them. */
+function addingSeconds(
+  gpu: GpuModel,
+  launch: Launch,
+  { batches, moved }: { batches: number; moved: number },
+): number {
+  const fill = fillOf(gpu, workgroups(launch), threadsOf(kernelText(launch.kernel)));
+  return batches * ALONE_WAIT / gpu.clock_hz + moved / (STREAM_SHARE * fill * gpu.bytes_per_second);
 }
 
 /** Products of a head's width for each pair of a query and a key, by pass. */
@@ -282,6 +306,11 @@ export function streamedBytes({ kernel, operands }: Pick<Launch, "kernel" | "ope
 export function launchSeconds(gpu: GpuModel, launch: Launch, facts: LaunchFacts): number {
   const { kernel } = launch, { statistics } = facts;
   if (kernel.name === "matmul_chunks") return chunksSeconds(gpu, launch);
+  if (kernel.name === "lora_gradient_reduce") {
+    const { columns, rank, parts } = launch.params, moved = 4 * columns! * rank! * (parts! + 2);
+    return addingSeconds(gpu, launch, { batches: ceilDiv(parts!, PARTS_BATCH), moved });
+  }
+  if (kernel.name === "lora_gradient_tiles" && statistics) return gradientSeconds(gpu, launch, statistics);
   if (kernel.name.startsWith("fused_")) return fusedSeconds(gpu, launch);
   if (kernel.name.startsWith("matmul_") && (statistics || hasMatrices(kernel))) {
     const secondsOf = kernel.name.startsWith("matmul_segments") ? segmentsSeconds : matmulSeconds;

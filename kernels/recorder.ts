@@ -261,6 +261,14 @@ export class Recorder {
     this.#submit(this.#encode());
   }
 
+  /**
+   * Submits what was recorded to a GPU, which works on it while more is recorded, so that none of its submits takes as long as
+   * an operating system lets one take. On a software adapter, which is given work as seldom as possible, nothing.
+   */
+  submitToGpu(): void {
+    if (!this.gpu.facts.software) this.submit();
+  }
+
   #submit(encoder: GPUCommandEncoder): void {
     this.gpu.device.queue.submit([encoder.finish()]);
     this.counters.submits++;

@@ -29,7 +29,7 @@ const supervised = (normalizer: number) => ({ type: "sft", normalizer } as const
 /** Runs `use` with a variant of the model on the device. */
 async function withParts(
   gpu: Gpu,
-  options: { kind: Kind; compute?: "f32" | "f16"; micro_batch_tokens?: number },
+  options: { kind: Kind; compute?: "f32" | "f16"; micro_batch_tokens?: number; loss_chunk_rows?: number },
   use: (parts: LoadedParts, adapter: DeviceAdapter) => Promise<void>,
 ): Promise<void> {
   const parts = await loadParts(gpu, options.kind, options);
@@ -44,6 +44,30 @@ const meanLoss = (logprobs: readonly Float32Array[]): number => {
   const all = logprobs.flatMap((row) => [...row]);
   return -all.reduce((a, b) => a + b) / all.length;
 };
+
+gpuTest(
+  "every element of all 56 gradients in the forms of GPUs, which are given each layer when it is recorded",
+  async (gpu) => {
+    const as_gpu = { ...gpu, facts: { ...gpu.facts, software: false } };
+    const known = await readGradientFile("models/tiny-agent/golden-lora/gradients-f16.safetensors");
+    await withParts(as_gpu, { kind: "f16", loss_chunk_rows: 64 }, async (parts, adapter) => {
+      const { trainer, model: { recorder, shape } } = parts,
+        { counters } = recorder,
+        before = counters.submits;
+      const request = { loss: supervised(lora.masked_tokens), optimizer: optimizer(0) };
+      const { loss, micro_batches } = await trainer.step(adapter, batch, request);
+      equal(micro_batches, 1);
+      // Layers forward and backward, chunks of logits, and the optimiser's step.
+      const chunks = Math.ceil(lora.masked_tokens / 64);
+      equal(counters.submits - before, 2 * shape.layers.length + chunks + 1);
+      const { expected, tolerance } = { expected: lora.f16.loss, tolerance: TOLERANCE.f32 };
+      expectNear(loss, { expected, tolerance: tolerance.loss, name: "the loss" });
+      const worst = compareGradients(await readGradients(parts, adapter), known);
+      ok(worst.tensor <= tolerance.gradient, `a gradient is off by a relative ${worst.tensor}`);
+      ok(worst.element <= ELEMENT_TOLERANCE.f32, `an element is off by ${worst.element} of its rms`);
+    });
+  },
+);
 
 for (const kind of KINDS) {
   for (const compute of ["f32", "f16"] as const) {

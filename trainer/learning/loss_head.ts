@@ -88,7 +88,10 @@ export class LossHead {
   score(pass: HeadPass): void {
     if (pass.batch.targets.length === 0) return;
     const normed = this.#gather(pass);
-    for (const [start, rows] of this.#chunks(pass)) this.#chunkLogprobs(pass, normed, start, rows);
+    for (const [start, rows] of this.#chunks(pass)) {
+      this.#chunkLogprobs(pass, normed, start, rows);
+      this.model.recorder.submitToGpu();
+    }
   }
 
   /** Records and keeps the normalised rows of the batch under policy p, for {@link diverge}. */
@@ -120,6 +123,7 @@ export class LossHead {
         p_logsumexp: arrays.logsumexp,
         q_logsumexp,
       }, first);
+      this.model.recorder.submitToGpu();
     }
   }
 
@@ -143,7 +147,10 @@ export class LossHead {
     const { arrays, batch } = pass, is_joint = loss.recordTrajectories !== null;
     const chunks = this.#chunks(pass);
     if (loss.recordTrajectories) {
-      for (const [start, rows] of chunks) this.#chunkLogprobs(pass, normed, start, rows);
+      for (const [start, rows] of chunks) {
+        this.#chunkLogprobs(pass, normed, start, rows);
+        recorder.submitToGpu();
+      }
       const ranges = (width: number, indices: readonly number[]) => this.#writeRanges(pass, width, indices);
       loss.recordTrajectories({ recorder, batch, arrays, ranges });
     }
@@ -160,6 +167,7 @@ export class LossHead {
       const scales = view(this.#row_scales, [rows]);
       const { row_scales, compute } = gradientOperands(recorder, this.model.compute, { x: logits, scales });
       matmul(recorder, "nn", { x: logits, weight: weights.output, y: d_chunk, row_scales }, { compute });
+      recorder.submitToGpu();
     }
     const hidden = view(this.#hidden, normed.shape), d_hidden = view(this.#d_hidden, normed.shape);
     const rstd = view(this.#rstd, [count]), gamma = weights.output_norm;

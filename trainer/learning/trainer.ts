@@ -1,6 +1,6 @@
 /**
- * Scores samples and trains on them. Each micro-batch is one submit, each call is one readback. A call can be abandoned
- * between micro-batches.
+ * Scores samples and trains on them. A micro-batch is one submit, on a GPU one for each layer and chunk of logits; each call
+ * is one readback. A call can be abandoned between micro-batches.
  */
 
 import { type Clock, systemClock } from "../../core/clock.ts";
@@ -285,7 +285,8 @@ export class Trainer {
       attentionForward(recorder, { ...tensors, rows: packed_rows }, rules);
     };
     const { activations } = arena;
-    return { model: this.model, adapter, rows, ids, positions, packed_rows, activations, attend };
+    const given = { ids, positions, packed_rows, submits_layers: true };
+    return { model: this.model, adapter, rows, ...given, activations, attend };
   }
 
   #learn(

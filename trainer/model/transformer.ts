@@ -65,6 +65,8 @@ export interface ForwardPass {
   activations: Activations;
   /** For a pass that writes keys and values to pages; where it can, as it computes them. */
   pages?: PageWrites | undefined;
+  /** Whether a GPU is given each layer when it is recorded: a pass over many rows may take seconds. */
+  submits_layers?: boolean;
   /** Records the attention of a layer: it reads q, and k and v or the pages, and writes o. */
   attend(layer: number, tensors: AttentionTensors): void;
 }
@@ -115,6 +117,7 @@ function firstLayers(pass: ForwardPass, count: number): LayerInput {
   for (let layer = 0; layer < count; layer++) {
     activations.keepHalves(model.recorder, layer, rows);
     input = runLayer(pass, layer, input);
+    if (pass.submits_layers) model.recorder.submitToGpu();
   }
   return input;
 }

@@ -102,6 +102,7 @@ export function backward(pass: BackwardPass): void {
     if (kept === "hidden_states" && layer < last) recomputeLayer(pass, layer);
     feedForwardBackward(pass, layer);
     attentionBlockBackward(pass, layer);
+    if (pass.submits_layers) pass.model.recorder.submitToGpu();
   }
 }
 

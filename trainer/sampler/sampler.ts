@@ -88,6 +88,9 @@ const ROW_STEP = 8;
 /** Rows of small batches: products have a form for each of them. */
 const FEW_ROWS = [1, 4];
 
+/** A pass over as many given tokens is submitted to a GPU layer by layer. */
+const LONG_PASS_ROWS = 512;
+
 /** The fewest rows that nobody reads for which the last layer computes only keys and values. */
 const LEAST_SAVED_ROWS = 32;
 
@@ -180,7 +183,11 @@ export class Sampler {
   /** Records a pass over tokens that the host has, and stores the hidden states after each sequence's last one. */
   #recordGiven(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
     const { recorder, shape } = this.model, given = this.#given.upload(parts), { slots, tokens } = given;
-    const pass = this.#pass(adapter, given.rows, { adjacent: given.adjacent, slots, tokens });
+    const options = { adjacent: given.adjacent, slots, tokens };
+    const pass = {
+      ...this.#pass(adapter, given.rows, options),
+      submits_layers: slots.length >= LONG_PASS_ROWS,
+    };
     const is_few = slots.length - parts.length < LEAST_SAVED_ROWS,
       x = is_few ? forward(pass) : forwardToLastLayer(pass);
     let last = view(this.#last, [parts.length, shape.width]);

@@ -246,7 +246,8 @@ function recordKeyTiles(
       recorder.dispatch(kernel, { ...values, ...at }, tensors, grid);
       continue;
     }
-    const { scratch } = recorder, dims = [parts, out_rows, kv_heads, width];
+    // Of all keys that have room, so that a new number of rows costs no new bind group.
+    const { scratch } = recorder, dims = [parts, keys, kv_heads, width];
     const parts_k = view(scratch, dims), parts_v = view(scratch, dims, parts * keys * kv_heads * width);
     recorder.dispatch(kernel, { ...values, ...at }, { ...tensors, d_k: parts_k, d_v: parts_v }, grid);
     const size = kv_heads * width / 4;

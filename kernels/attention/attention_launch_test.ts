@@ -3,7 +3,7 @@ import type { Gpu } from "../device.ts";
 import { type Kernel, kernelText } from "../kernel.ts";
 import { Recorder, SCRATCH_BYTES } from "../recorder.ts";
 import { ShapeError } from "../shape.ts";
-import { Allocator, type Tensor } from "../tensor.ts";
+import { Allocator, type Tensor, view } from "../tensor.ts";
 import { filled, gpuTest, run } from "../gpu_testing.ts";
 import { attentionBackward, attentionForward } from "./attention.ts";
 import { attentionRowAlignment, planKeyParts, ROW_ALIGNMENTS } from "./attention_plan.ts";
@@ -52,6 +52,42 @@ gpuTest("the bytes of attention grow linearly with the length", async (gpu) => {
     assert.equal(rows, length);
     assert.equal(bytes, expected, `4 N (4 H D + 4 K D + 2 H + 4) bytes at N = ${length}`);
     assert.equal(created, 0, "the operation makes no buffer of its own");
+  }
+});
+
+gpuTest("gradients of another number of rows cost no new bind group on a GPU", async (gpu) => {
+  const allocator = new Allocator(gpu.device), recorder = new Recorder(gpu);
+  const { createBindGroup } = GPUDevice.prototype;
+  let made = 0;
+  gpu.device.createBindGroup = (descriptor) => (made++, createBindGroup.call(gpu.device, descriptor));
+  const names = ["q", "o", "d_o", "d_q", "k", "v", "d_k", "d_v"] as const, most = 768;
+  const tensors = Object.fromEntries(
+    names.map((name) => [name, allocator.create("attention", [most, 2, 8])]),
+  );
+  const sums = allocator.create("attention", [most, 2]);
+  const rows = allocator.upload("attention", [most, 4], packRows([{ prompt: most, members: [] }], 1).rows);
+  try {
+    const counts = [most, 544, 544].map((count) => {
+      const before = made, of = (name: typeof names[number]) => view(tensors[name]!, [count, 2, 8]);
+      const given = Object.fromEntries(names.map((name) => [name, of(name)])) as Record<
+        typeof names[number],
+        Tensor
+      >;
+      const own = {
+        lse: view(sums, [count, 2]),
+        delta: view(sums, [count, 2]),
+        rows: view(rows, [count, 4]),
+      };
+      assert.equal(planKeyParts({ rows: count, heads: 2, kv_heads: 2, width: 8 }).parts, 3);
+      attentionBackward(recorder, { ...given, ...own }, { scale: 1 }, { form: "tiles" });
+      return made - before;
+    });
+    // delta, queries, keys, and their parts.
+    assert.deepEqual(counts, [4, 0, 0]);
+  } finally {
+    recorder.discard();
+    recorder.destroy();
+    allocator.destroy();
   }
 });
 

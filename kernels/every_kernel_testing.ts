@@ -116,11 +116,14 @@ function listAttention(list: KernelLister, { width, group, rules }: KernelShapes
   }
 }
 
-/** Types of the weights of one dispatch, with an adapter's A: projections of equal inputs in f16, and in a K mixture. */
+/** Types of the weights of one dispatch, with an adapter's A: projections of equal inputs in f16, in Q8_0 and in a K mixture. */
 const SEGMENT_TYPES: readonly (readonly WeightTypeName[])[] = [
   ["f16", "f32"],
   ["f16", "f16", "f32"],
   ["f16", "f16", "f16", "f32"],
+  ["q8_0", "f32"],
+  ["q8_0", "q8_0", "f32"],
+  ["q8_0", "q8_0", "q8_0", "f32"],
   ["q4_k", "f32"],
   ["q6_k", "f32"],
   ["q4_k", "q4_k", "f32"],

@@ -14,12 +14,13 @@ import {
   compareGrids,
   compareWithCeilings,
   readCeilings,
+  storedStatistics,
 } from "./static_gpu/ceilings.ts";
 import { formNames, gpuForms } from "./static_gpu/forms.ts";
 import type { HostTime } from "./bench/host.ts";
 import { filling, productGrids, unfilledDispatches } from "./static_gpu/grids.ts";
 import { countedModel, type Launch, samplingLaunches, trainingLaunches } from "./static_gpu/launches.ts";
-import { type CompiledFamilies, missingCompiler, runWithoutGpu } from "./static_gpu/radv.ts";
+import { type CompiledFamilies, FAMILIES, missingCompiler, runWithoutGpu } from "./static_gpu/radv.ts";
 import { parsePipeline, type Statistics } from "./static_gpu/statistics.ts";
 import { runStatic } from "./static_gpu.ts";
 
@@ -233,6 +234,19 @@ Deno.test("matrices of subgroups have as many dispatches, and take all products 
   assert.equal(matrices.trained.filter((name) => name === "row_scales").length, scaled.length);
   // B alone is multiplied with f32 operands.
   assert.equal(matrices.trained.filter(isOf("tiles")).length, 7 * 24);
+});
+
+Deno.test("no ceiling allows a spill, or more than 1.15 instructions for a multiply-add of a large product", async () => {
+  const { forms } = await readCeilings(), names = Object.keys(forms);
+  const large = names.filter((name) => /^matmul_/.test(name) && name.includes("128 × 128"));
+  assert.ok(large.length > 20);
+  for (const name of names) {
+    for (const family of FAMILIES) {
+      const { spills, tile } = storedStatistics({ forms } as Ceilings, name, family)!;
+      assert.equal(spills, 0, `${name}, ${family}`);
+      if (large.includes(name)) assert.ok(tile!.instructions <= 1.15 * tile!.fmas, `${name}, ${family}`);
+    }
+  }
 });
 
 Deno.test("a machine without a driver or a compiler is told what is missing", async () => {

@@ -10,12 +10,14 @@ export interface DeviceRequest {
 
 /** Facts from the driver. WebGPU does not report the size of the memory: `vram_bytes` is then null. */
 export interface DeviceFacts {
+  /** As its WebGPU implementation spells it. */
   name: string;
   vendor: string;
   /** The WebGPU implementation, and why it is this one. */
   webgpu: WebGpuProviderName;
   webgpu_reason: string;
   backend: string;
+  /** The driver and its version, where the implementation tells it; else "". Deno's WebGPU tells none. */
   driver: string;
   /** True for software adapters (llvmpipe, SwiftShader). */
   software: boolean;

@@ -5,8 +5,10 @@
  */
 
 import { type Clock, systemClock } from "./clock.ts";
+import type { DeviceFacts } from "./device.ts";
 import { type ErrorRecord, ServiceError } from "./errors.ts";
 import { reasonOf } from "./system_errors.ts";
+import type { WebGpuProviderName } from "./webgpu_providers.ts";
 
 /** Names the folder. */
 export const DEVICE_DIR_ENV = "SVC_DEVICE_DIR";
@@ -54,6 +56,8 @@ export type TuningDevices = "gpu" | "all" | "off";
 /** A process of another owner. */
 export interface DeviceHolder extends Omit<DeviceClaim, "folder" | "tuning"> {
   device: string;
+  /** The WebGPU through which it has the device; absent in the file of an earlier version. */
+  webgpu?: WebGpuProviderName;
   /** Whether it waits for the device, and does not have it yet. */
   waits: boolean;
 }
@@ -140,9 +144,18 @@ function holderOf(path: string): Omit<DeviceHolder, "waits"> | null {
 }
 
 interface TakeOptions {
-  /** The device's name. */
+  /** The device's name, as the WebGPU spells it through which it is opened. */
   device: string;
+  webgpu: WebGpuProviderName;
   clock?: Clock;
+}
+
+/**
+ * Whether two processes may mean the same GPU. Each WebGPU spells names in its own way, so GPUs that are opened through two
+ * of them are not told apart.
+ */
+function mayBeSame(one: Pick<TakeOptions, "device" | "webgpu">, other: DeviceHolder): boolean {
+  return one.webgpu !== other.webgpu || one.device === other.device;
 }
 
 /** A device that this process uses. */
@@ -161,15 +174,18 @@ export class DeviceLock {
    *
    * @throws {ServiceError} `device_unavailable`, which names the process that has the device.
    */
-  static async take(claim: DeviceClaim, { device, clock = systemClock }: TakeOptions): Promise<DeviceLock> {
-    await makeDeviceFolder(claim.folder, device);
-    const lock = await DeviceLock.#waiting(claim, device), until_ms = clock.monotonic_ms() + DEVICE_WAIT_MS;
+  static async take(
+    claim: DeviceClaim,
+    { clock = systemClock, ...wanted }: TakeOptions,
+  ): Promise<DeviceLock> {
+    await makeDeviceFolder(claim.folder, wanted.device);
+    const lock = await DeviceLock.#waiting(claim, wanted), until_ms = clock.monotonic_ms() + DEVICE_WAIT_MS;
     try {
       while (true) {
-        const holder = await lock.#enter(claim, device);
+        const holder = await lock.#enter(claim, wanted);
         if (!holder) return lock;
         const leaves = claim.use === "run" && holder.use === "serving";
-        if (!leaves || clock.monotonic_ms() >= until_ms) throw taken(device, holder);
+        if (!leaves || clock.monotonic_ms() >= until_ms) throw taken(wanted.device, holder);
         await clock.sleep(LOOK_MS);
       }
     } catch (error) {
@@ -179,13 +195,16 @@ export class DeviceLock {
   }
 
   /** Makes the file of a process that waits. It gets its name when it is locked. */
-  static async #waiting({ folder, tuning: _, ...claim }: DeviceClaim, device: string): Promise<DeviceLock> {
+  static async #waiting(
+    { folder, tuning: _, ...claim }: DeviceClaim,
+    wanted: TakeOptions,
+  ): Promise<DeviceLock> {
     const path = `${folder}/${claim.pid}-${crypto.randomUUID()}`;
     const file = await Deno.open(path, { createNew: true, write: true });
     const lock = new DeviceLock(file, path);
     try {
       await permitReading(path);
-      await file.write(new TextEncoder().encode(JSON.stringify({ ...claim, device })));
+      await file.write(new TextEncoder().encode(JSON.stringify({ ...claim, ...wanted })));
       await file.lock(true);
       await lock.#rename(path + WAITS);
     } catch (error) {
@@ -196,12 +215,12 @@ export class DeviceLock {
   }
 
   /** Takes the device unless another owner has it. @returns Who has it; null when this process has it now. */
-  async #enter({ folder, owner }: DeviceClaim, device: string): Promise<DeviceHolder | null> {
+  async #enter({ folder, owner }: DeviceClaim, wanted: TakeOptions): Promise<DeviceHolder | null> {
     // Of two processes that want the device one looks first.
     using guard = await openGuard(`${folder}/guard`);
     await guard.lock(true);
     const others = deviceHolders({ folder, owner }).filter((other) =>
-      other.device === device && !other.waits
+      mayBeSame(wanted, other) && !other.waits
     );
     const holder = others.find(({ use }) => use !== "serving") ?? others[0];
     if (holder) return holder;
@@ -227,22 +246,29 @@ export class DeviceLock {
 export class HeldDevice {
   #lock: DeviceLock | null = null;
   #name = "";
+  #webgpu: WebGpuProviderName | null = null;
 
   /**
-   * Takes hardware as {@link DeviceLock.take} does, instead of what was taken before; a software adapter needs no lock.
-   * Nothing changes without a claim, and where the device is already taken.
+   * Takes hardware as {@link DeviceLock.take} does, and then gives back what was taken before; a software adapter needs no
+   * lock. Nothing changes without a claim, and where the device is already taken.
    *
    * @throws {ServiceError} `device_unavailable`; no device is taken then.
    */
   async take(
     claim: DeviceClaim | undefined,
-    { name, software }: { name: string; software: boolean },
+    { name, software, webgpu }: Pick<DeviceFacts, "name" | "software" | "webgpu">,
   ): Promise<void> {
-    if (!claim || this.#lock && this.#name === name) return;
-    this.close();
-    if (software) return;
-    this.#lock = await DeviceLock.take(claim, { device: name });
+    if (!claim || this.#lock && this.#name === name && this.#webgpu === webgpu) return;
+    // It may be the same GPU through another WebGPU, which nobody else may take in between.
+    const before = this.#lock;
+    this.#lock = null;
+    try {
+      if (!software) this.#lock = await DeviceLock.take(claim, { device: name, webgpu });
+    } finally {
+      before?.close();
+    }
     this.#name = name;
+    this.#webgpu = webgpu;
   }
 
   /** Gives the device back, if there is one. */
@@ -258,9 +284,10 @@ export function isDeviceTaken({ code, details }: Pick<ErrorRecord, "code" | "det
 }
 
 function taken(device: string, holder: DeviceHolder): ServiceError {
+  const what = holder.device === device ? "it" : `${holder.device} through another WebGPU`;
   return new ServiceError(
     "device_unavailable",
-    `Cannot use ${device}: ${holderText(holder)}, has it; wait until that ends`,
+    `Cannot use ${device}: ${holderText(holder)}, has ${what}; wait until that ends`,
     { pid: holder.pid, run: holder.run, retry_after_seconds: RETRY_AFTER_SECONDS },
   );
 }

@@ -62,7 +62,7 @@ export function limitProblem(
 /** A request for a device, and how its adapter is taken. */
 export interface OpenRequest extends DeviceRequest {
   /** Waits until the adapter that is found may be used, before a device is opened on it; absent: it may at once. */
-  take?: (found: Pick<DeviceFacts, "name" | "software">) => Promise<void>;
+  take?: (found: Pick<DeviceFacts, "name" | "software" | "webgpu">) => Promise<void>;
 }
 
 const SOFTWARE_NAME = /llvmpipe|lavapipe|swiftshader|software|basic render/i;
@@ -94,19 +94,20 @@ export async function openGpu(
   reason: string = request.webgpu === "auto" ? "the one of the runtime" : "as configured",
 ): Promise<Gpu> {
   const adapter = await findAdapter(provider, request.device);
-  await request.take?.({ name: adapterName(adapter), software: isSoftware(adapter) });
+  const { name, software, webgpu } = identityOf(adapter, provider);
+  await request.take?.({ name, software, webgpu });
   const features: string[] = [];
   for (const feature of WANTED_FEATURES) {
     if (feature === SUBGROUP_MATRIX && !multipliesTiles(adapter)) continue;
     if (await grants(provider, request.device, feature)) features.push(feature);
   }
   const requiredLimits: Record<string, number> = {};
-  for (const name of WANTED_LIMITS) requiredLimits[name] = adapter.limits[name];
-  const problem = limitProblem(requiredLimits, isSoftware(adapter));
+  for (const limit of WANTED_LIMITS) requiredLimits[limit] = adapter.limits[limit];
+  const problem = limitProblem(requiredLimits, software);
   if (problem) {
     throw new ServiceError(
       "device_unavailable",
-      `Cannot use ${adapter.info.description}: its limits are too low (${problem})`,
+      `Cannot use ${name}: its limits are too low (${problem})`,
     );
   }
   const device = await adapter.requestDevice({
@@ -167,8 +168,13 @@ async function findAdapter(provider: WebGpuProvider, wanted: DeviceRequest["devi
   );
 }
 
-function adapterName({ info: { description, device } }: GPUAdapter): string {
-  return description || device || "unknown";
+/** The facts that tell an adapter from others. */
+function identityOf(
+  adapter: GPUAdapter,
+  provider: WebGpuProvider,
+): Pick<DeviceFacts, "name" | "driver" | "software" | "webgpu"> {
+  const { name, driver } = provider.identify(adapter.info);
+  return { name: name || "unknown", driver, software: isSoftware(adapter), webgpu: provider.name };
 }
 
 function isSoftware(adapter: GPUAdapter): boolean {
@@ -199,17 +205,14 @@ function describe(
   provider: WebGpuProvider,
   webgpu_reason: string,
 ): DeviceFacts {
-  const { vendor, architecture } = adapter.info;
+  const { vendor } = adapter.info;
   const limits: Record<string, number> = {};
   for (const name of WANTED_LIMITS) limits[name] = adapter.limits[name];
   return {
-    name: adapterName(adapter),
+    ...identityOf(adapter, provider),
     vendor,
-    webgpu: provider.name,
     webgpu_reason,
     backend: provider.backend(),
-    driver: architecture,
-    software: isSoftware(adapter),
     features,
     limits,
     vram_bytes: null,

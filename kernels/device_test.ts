@@ -59,7 +59,7 @@ Deno.test("products of tiles need a configuration of 16 × 16 × 16 in f16 with 
 /** A provider that returns adapters by description, in order; their devices are too small. */
 function lending(...descriptions: string[]): WebGpuProvider {
   const adapter = (description: string) => ({
-    info: { description, vendor: "", architecture: "", device: "" },
+    info: { description, vendor: "", architecture: "", device: "1" },
     limits: {},
     requestDevice: () => Promise.reject(new Error("no device")),
   });
@@ -71,6 +71,7 @@ function lending(...descriptions: string[]): WebGpuProvider {
   return {
     name: "dawn",
     gpu: () => ({ requestAdapter } as unknown as GPU),
+    identify: DENO_PROVIDER.identify,
     backend: () => "none",
   };
 }
@@ -100,13 +101,14 @@ gpuTest("a provider's adapters and backend are those of the opened device", asyn
   const provider: WebGpuProvider = {
     name: "dawn",
     gpu: () => ({ requestAdapter: (options) => (asked++, DENO_PROVIDER.gpu()!.requestAdapter(options)) }),
+    identify: ({ description }) => ({ name: `its ${description}`, driver: "its driver" }),
     backend: () => "its own",
   };
   const { device: plain, facts } = await openGpu({ device: "auto", webgpu: "deno" });
   plain.destroy();
   const { device, facts: lent } = await openGpu({ device: "auto", webgpu: "deno" }, provider, "a test");
   device.destroy();
-  const own = { webgpu: "dawn", webgpu_reason: "a test", backend: "its own" };
-  assert.deepEqual(lent, { ...facts, ...own });
+  const own = { name: `its ${facts.name}`, driver: "its driver", backend: "its own" };
+  assert.deepEqual(lent, { ...facts, ...own, webgpu: "dawn", webgpu_reason: "a test" });
   assert.ok(asked > 0);
 });

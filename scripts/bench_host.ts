@@ -42,7 +42,7 @@ async function benchHost(rows: string, { out, on_gpu }: { out: string; on_gpu: b
   if (missing) return console.log(`skipped: ${missing}`);
   const device = gpu ? gpu.facts.name : "none, commands are dropped";
   const times = gpu
-    ? await measureHostTimes(gpu, numbersOf(rows))
+    ? await measureHostTimes({ gpu, runs_commands: true }, numbersOf(rows))
     : JSON.parse(await runWithoutGpu("gfx1100", ["bench_host.ts", "--here", "--rows", rows]));
   const facts = {
     machine: await machineName(),
@@ -66,7 +66,8 @@ if (import.meta.main) {
     },
   });
   if (values.here) {
-    console.log(JSON.stringify(await measureHostTimes(await openWithoutCommands(), numbersOf(values.rows))));
+    const device = { gpu: await openWithoutCommands(), runs_commands: false };
+    console.log(JSON.stringify(await measureHostTimes(device, numbersOf(values.rows))));
     // The device was never one: leaving by the usual way would wait for it.
     Deno.exit(0);
   }

@@ -1,6 +1,6 @@
 /**
  * Compares a bench of the 0.5B shape with what it must reach on an H100, and what it should: prints a line for each, and
- * writes them as JSON.
+ * writes them as JSON. An H200 has the same multiprocessors and more bandwidth; each line names the device.
  *
  *   deno run -A scripts/bench_targets.ts <out.json> <bench.jsonl>...
  */
@@ -25,6 +25,9 @@ const TARGETS: readonly Target[] = [
   { bench: "decode", name: "", webgpu: "dawn", must: 18_000, aim: 35_000 },
 ];
 
+/** An H100 or H200, as each WebGPU spells it. */
+const COMPARABLE = /\bh[12]00\b/i;
+
 /** A target with what was measured; `value` is null where nothing was. */
 export interface Comparison extends Omit<Target, "name"> {
   name: string;
@@ -41,7 +44,7 @@ export function compareTargets(lines: readonly BenchLine[]): Comparison[] {
       value !== null && unit === "tokens/s"
     );
     const [best] = fitting.toSorted((a, b) => b.value! - a.value!);
-    const is_comparable = best !== undefined && /H100/.test(best.device) && best.model === "half.gguf";
+    const is_comparable = best !== undefined && COMPARABLE.test(best.device) && best.model === "half.gguf";
     return {
       ...target,
       name: best?.name ?? target.name,
@@ -62,10 +65,10 @@ if (import.meta.main) {
   const texts = await Promise.all(files.map((file) => Deno.readTextFile(file).catch(() => "")));
   const lines = texts.flatMap((text) => text.split("\n")).filter((line) => line !== "");
   const compared = compareTargets(lines.map((line) => JSON.parse(line)));
-  for (const { bench, name, webgpu, value, must, aim, is_met } of compared) {
+  for (const { bench, name, webgpu, value, must, aim, is_met, device } of compared) {
     const verdict = is_met === null ? "not comparable" : is_met ? "met" : "MISSED";
     console.log(
-      `${bench} ${name} (${webgpu}): ${
+      `${bench} ${name} (${webgpu}${device && `, ${device}`}): ${
         value ?? "not measured"
       } tokens/s; must ${must}, aim ${aim}: ${verdict}`,
     );

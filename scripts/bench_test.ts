@@ -23,7 +23,7 @@ const FACTS = {
   ...{ model: "a.gguf", quick: true, commit: "0123abc", deno: "2.9.6" },
 };
 
-Deno.test("targets are compared with the best figure of their WebGPU, and met or missed on an H100 alone", () => {
+Deno.test("targets are compared with the best figure of their WebGPU, and met or missed on an H100 or H200 alone", () => {
   const line = (name: string, value: number, webgpu: "deno" | "dawn") => ({
     ...{ ...FACTS, device: "NVIDIA H100", model: "half.gguf", webgpu, bench: "decode", name, value },
     ...{ unit: "tokens/s", time: "", load_average: 0 },
@@ -33,10 +33,13 @@ Deno.test("targets are compared with the best figure of their WebGPU, and met or
   assert.deepEqual([train!.value, train!.is_met], [null, null]);
   assert.deepEqual([deno!.name, deno!.value, deno!.must, deno!.is_met], ["256 sequences", 9000, 8000, true]);
   assert.deepEqual([dawn!.value, dawn!.must, dawn!.is_met], [17_000, 18_000, false]);
-  assert.equal(
-    compareTargets([{ ...line("256 sequences", 9, "deno"), device: "llvmpipe" }])[2]!.is_met,
-    null,
-  );
+  const isMet = (device: string) => {
+    const [, , compared] = compareTargets([{ ...line("256 sequences", 9000, "deno"), device }]);
+    assert.equal(compared!.device, device);
+    return compared!.is_met;
+  };
+  for (const device of ["NVIDIA H200", "nvidia-h100-80gb-hbm3", "nvidia-h200"]) assert.ok(isMet(device));
+  for (const device of ["llvmpipe", "NVIDIA A100", "NVIDIA GH200 480GB"]) assert.equal(isMet(device), null);
 });
 
 async function linesOf(path: string): Promise<BenchLine[]> {

@@ -76,7 +76,7 @@ export interface EstimateOptions {
   models: readonly HeaderName[];
   /** A text that the names of the GPUs contain. */
   gpu: string;
-  /** Whether subgroups multiply matrices, as with Dawn on GPUs that have them. */
+  /** Whether subgroups multiply matrices, as with Dawn; GPUs that do not are left out then. */
   matrices: boolean;
   ceilings: Ceilings;
 }
@@ -94,6 +94,7 @@ export async function estimateAll(
   for (const model of models) {
     const steps = await stepsOf(model, matrices ? [SUBGROUP_MATRIX] : []);
     for (const each of GPU_MODELS.filter(({ name }) => name.includes(gpu))) {
+      if (matrices && each.matrix_lanes === null) continue;
       for (const { name, tokens, launches, ...keys } of steps) {
         const estimate = estimateStep(each, launches, factsOf(keys));
         const tokens_per_second = tokens / estimate.seconds;

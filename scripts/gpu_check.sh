@@ -6,7 +6,9 @@
 #
 # Exit status: 0 all passed, 1 a test or bench failed, 3 no GPU. ALLOW_SOFTWARE=1 accepts a software adapter, to try
 # this script. SHAPE is the shape of the model that is measured (0.5b; tiny to try this script), QUICK=1 measures each
-# figure once and briefly. SVC_DAWN names dawn.node, to measure that too. SYSTEM_ROOT is a prefix of the paths in which drivers are searched, for tests of this script.
+# figure once and briefly. ONLY=train,decode measures these parts of scripts/bench.ts alone. SVC_DAWN names dawn.node, to
+# measure that too; without it the packed one serves. SYSTEM_ROOT is a prefix of the paths in which drivers are searched,
+# for tests of this script.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -50,6 +52,13 @@ find_packages() {
   export DENO_DIR=$work/deno_dir
   mkdir -p "$DENO_DIR"
   unpack_xz "$pack/npm.tar.xz" | tar -C "$DENO_DIR" -xf -
+}
+
+# Dawn's library is optional.
+find_dawn() {
+  if [ -n "${SVC_DAWN:-}" ] || [ ! -f "$pack/dawn.node.xz" ]; then return; fi
+  unpack_xz "$pack/dawn.node.xz" >"$work/dawn.node"
+  export SVC_DAWN=$work/dawn.node
 }
 
 # The first of these libraries that the linker finds.
@@ -107,6 +116,7 @@ find_driver() {
 set_up() {
   find_deno
   find_packages
+  find_dawn
   find_loader
   find_driver
   export REQUIRE_GPU=1 DENO_WEBGPU_BACKEND=vulkan DENO_NO_UPDATE_CHECK=1 XDG_RUNTIME_DIR=$work/runtime
@@ -140,25 +150,32 @@ run_tests() {
     tee "$out/gpu_tests.log"
 }
 
-# Each WebGPU that is here; Dawn needs its library (docs/guides/install.md).
+# Each WebGPU that is here; Dawn needs its library (docs/guides/install.md). What fails does not keep the rest from being
+# measured and compared.
 run_bench() {
-  local model=$work/half.gguf quick=() status=0 webgpu to
+  local model=$work/half.gguf options=() status failed_part=0 webgpu to
   if [ "$shape" != 0.5b ]; then model=$work/$shape.gguf; fi
-  if [ -n "${QUICK:-}" ]; then quick=(--quick); fi
+  if [ -n "${QUICK:-}" ]; then options+=(--quick); fi
+  if [ -n "${ONLY:-}" ]; then options+=(--only "$ONLY"); fi
   "$deno" run -A --cached-only scripts/make_model.ts --shape "$shape" --out "$model" || return 1
   for webgpu in deno dawn; do
     say "bench through the WebGPU of $webgpu"
     status=0
     to=$out/gpu_bench.jsonl
     if [ "$webgpu" = dawn ]; then to=$out/gpu_bench_dawn.jsonl; fi
-    "$deno" run -A --cached-only scripts/bench.ts --model "$model" --webgpu "$webgpu" "${quick[@]}" \
+    "$deno" run -A --cached-only scripts/bench.ts --model "$model" --webgpu "$webgpu" "${options[@]}" \
       --out "$to" || status=$?
     if [ "$webgpu" = dawn ] && [ "$status" = 3 ]; then
       say "no Dawn here: its figures are not measured"
-    elif [ "$status" != 0 ]; then return 1; fi
+    elif [ "$status" != 0 ]; then
+      say "FAILED bench through the WebGPU of $webgpu"
+      failed_part=1
+    fi
   done
-  "$deno" run -A --cached-only scripts/bench_host.ts --gpu --out "$out/gpu_host.jsonl" || return 1
-  "$deno" run -A --cached-only scripts/bench_targets.ts "$out/gpu_targets.json" "$out"/gpu_bench{,_dawn}.jsonl
+  "$deno" run -A --cached-only scripts/bench_targets.ts "$out/gpu_targets.json" "$out"/gpu_bench{,_dawn}.jsonl ||
+    failed_part=1
+  "$deno" run -A --cached-only scripts/bench_host.ts --gpu --out "$out/gpu_host.jsonl" || failed_part=1
+  return "$failed_part"
 }
 
 run_pytorch() {

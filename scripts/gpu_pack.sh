@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fills .cache/gpu/ with what scripts/gpu_check.sh needs on a bare x86-64 Linux machine without a network:
-# Deno, the Vulkan loader, and the npm packages of deno.lock. Needs npm, apt-get, xz and the pinned Deno.
+# Deno, the Vulkan loader, the npm packages of deno.lock, and Dawn's library where it is installed (SVC_DAWN, or
+# tests/dawn). Needs npm, apt-get, xz and the pinned Deno.
 #
 # Exit status: 0 packed; 1 something is missing, or the working tree or the upload exceeds its limit.
 set -euo pipefail
@@ -36,11 +37,26 @@ if ! ls "$pack"/libvulkan1_*_amd64.deb >/dev/null 2>&1; then
   mv "$work"/libvulkan1_*_amd64.deb "$pack/"
 fi
 
+dawn=${SVC_DAWN:-$root/tests/dawn/node_modules/webgpu/dist/linux-x64/dawn.node}
+rm -f "$pack/dawn.node.xz"
+if [ -f "$dawn" ]; then
+  say "packing Dawn's library"
+  xz -T0 -9 -c "$dawn" >"$work/dawn.node.xz"
+  mv "$work/dawn.node.xz" "$pack/dawn.node.xz"
+else
+  say "$dawn is not here: Dawn is not packed"
+fi
+
 say "packing the npm packages"
 cd "$root"
 mapfile -t entries < <(git ls-files --cached --others --exclude-standard -- '*.ts' | grep -v '^fixtures/')
 DENO_DIR=$work/deno_dir "$deno" install --frozen --quiet
 DENO_DIR=$work/deno_dir "$deno" cache --frozen --quiet "${entries[@]}"
+# No check of a GPU runs these packages; Deno looks for their package.json.
+for package in @redocly/cli axe-core openai playwright-core; do
+  folder=$work/deno_dir/npm/registry.npmjs.org/$package
+  if [ -d "$folder" ]; then find "$folder" -type f ! -name package.json ! -name registry.json -delete; fi
+done
 tar -C "$work/deno_dir" -cJf "$pack/npm.tar.xz" npm
 
 kib() { printf '%s KiB' $(($1 / 1024)); }

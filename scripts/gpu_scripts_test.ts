@@ -209,21 +209,26 @@ Deno.test({
   name: "gpu_check: the bench takes the shape, each WebGPU that is here, and fails where one fails",
   ...SANITIZE,
   async fn() {
-    // Dawn's bench ends with this status.
-    const deno = (status: number) =>
+    // Dawn's bench ends with the first status, and the host's with the second.
+    const deno = (status: number, host_status: number) =>
       `#!/bin/sh
 case $1 in
   --version) echo "deno ${version} (stable)" ;;
   eval) echo '{"device":"Fake GPU"}' ;;
   *) echo "ran: $*" ;;
 esac
-case "$*" in *"--webgpu dawn"*) exit ${status} ;; esac
+case "$*" in
+  *"--webgpu dawn"*) cat "$SVC_DAWN"; exit ${status} ;;
+  *bench_host*) exit ${host_status} ;;
+esac
 `;
-    const bench = (status: number) =>
+    const bench = (status: number, host_status = 0, machine: Machine = {}) =>
       runScript("gpu_check.sh", ["bench"], {
-        tools: { deno: deno(status), ldconfig: ldconfig(VULKAN) },
-        ...{ files: PACK, env: { SHAPE: "tiny", QUICK: "1" } },
+        tools: { deno: deno(status, host_status), ldconfig: ldconfig(VULKAN) },
+        files: { ...PACK, ...machine.files },
+        env: { SHAPE: "tiny", QUICK: "1", ...machine.env },
       });
+    const targets = /bench_targets\.ts <root>\/out\/gpu_targets\.json <root>\/out\/gpu_bench\.jsonl /;
     const without = await bench(3);
     assert.equal(without.code, 0, without.out);
     assert.match(without.out, /make_model\.ts --shape tiny --out <work>\/tiny\.gguf\n/);
@@ -232,11 +237,22 @@ case "$*" in *"--webgpu dawn"*) exit ${status} ;; esac
       without.out,
       /--webgpu dawn --quick --out <root>\/out\/gpu_bench_dawn\.jsonl\n.*no Dawn here/,
     );
+    assert.match(without.out, targets);
+    for (const [status, host_status] of [[2, 0], [0, 1]] as const) {
+      const { code, out } = await bench(status, host_status);
+      assert.deepEqual([code, targets.test(out)], [1, true], out);
+      assert.match(out, /bench_targets[^]*bench_host\.ts --gpu/);
+    }
+    const files = { ".cache/gpu/dawn.node.xz": "packed Dawn\n", "own.node": "own Dawn\n" };
+    const packed = await bench(0, 0, { files, env: { ONLY: "train,decode" } });
+    assert.equal(packed.code, 0, packed.out);
     assert.match(
-      without.out,
-      /bench_targets\.ts <root>\/out\/gpu_targets\.json <root>\/out\/gpu_bench\.jsonl /,
+      packed.out,
+      /--webgpu dawn --quick --only train,decode --out <root>\/out\/.*\npacked Dawn\n/,
     );
-    assert.equal((await bench(2)).code, 1);
+    const own = await bench(0, 0, { files, env: { SVC_DAWN: "own.node" } });
+    assert.match(own.out, /\nown Dawn\n/);
+    assert.doesNotMatch(own.out, /packed Dawn|--only/);
   },
 });
 
@@ -244,7 +260,7 @@ Deno.test({
   name: "gpu_pack: the sizes of the working tree and of the upload are limited and printed",
   ...SANITIZE,
   async fn() {
-    const pack = (tree: number, loader: number) =>
+    const pack = (tree: number, loader: number, files: Machine["files"] = {}) =>
       runScript("gpu_pack.sh", [], {
         tools: {
           deno: fakeDeno(version),
@@ -253,12 +269,17 @@ Deno.test({
           tar: '[ "$1" = xzf ] || : >"$4"',
           "apt-get": `truncate -s ${loader} libvulkan1_1_amd64.deb`,
         },
-        files: { big: tree },
+        files: { big: tree, ...files },
       });
     const fits = await pack(28 * MIB, 4 * MIB);
     assert.equal(fits.code, 0, fits.out);
     assert.match(fits.out, /the working tree: 28672 KiB of 28672 KiB\n/);
     assert.match(fits.out, /the working tree and \.cache\/gpu: 32\d{3} KiB of 65536 KiB\n/);
+    assert.match(fits.out, /tests\/dawn\/\S*\/dawn\.node is not here: Dawn is not packed\n/);
+    const dawn = { "tests/dawn/node_modules/webgpu/dist/linux-x64/dawn.node": 5 * MIB };
+    const with_dawn = await pack(28 * MIB, 4 * MIB, dawn);
+    assert.equal(with_dawn.code, 0, with_dawn.out);
+    assert.match(with_dawn.out, /the working tree and \.cache\/gpu: 37\d{3} KiB of 65536 KiB\n/);
     const tree = await pack(28 * MIB + 1024, 0);
     assert.deepEqual([tree.code, /Cannot carry the working tree: 1 KiB too much/.test(tree.out)], [1, true]);
     const all = await pack(20 * MIB, 44 * MIB);

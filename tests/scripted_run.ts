@@ -60,7 +60,7 @@ type Refuse = (method: EngineMethod, request: unknown) => void | Promise<void>;
 
 /** Takes the lock of a GPU when the model is loaded, as an engine does. */
 const locking = (device: string, refuse: Refuse): Refuse => async (method, request) => {
-  if (method === "load") await DeviceLock.take((request as LoadRequest).claim!, { device });
+  if (method === "load") await DeviceLock.take((request as LoadRequest).claim!, { device, webgpu: "deno" });
   await refuse(method, request);
 };
 

@@ -15,6 +15,7 @@ import {
 } from "../matmul/matmul_layout.ts";
 import { fitsSegments } from "../matmul/matmul_segments.ts";
 import { SCRATCH_BYTES } from "../recorder.ts";
+import { DAWN_PROVIDER } from "../webgpu/dawn_provider.ts";
 import { dawnTest } from "../webgpu/dawn_testing.ts";
 import { DENO_PROVIDER } from "../webgpu/deno_provider.ts";
 import type { WebGpuProvider } from "../webgpu/provider.ts";
@@ -310,16 +311,16 @@ gpuTest("a device without memory for the tests, or that is lost once, loses no f
 /** Provider of adapters whose devices are real but have another name: a GPU, unless the name says otherwise. */
 function named(
   name: WebGpuProviderName,
-  description: string,
+  device: string,
   change = (code: string) => code,
 ): WebGpuProvider {
   const inner = wrongDriver(change);
   return {
-    ...{ name, backend: () => "test" },
+    ...{ name, backend: () => "test", identify: DAWN_PROVIDER.identify },
     gpu: () => ({
       async requestAdapter(options) {
         const adapter = await inner.gpu()!.requestAdapter(options);
-        const info = { vendor: "", architecture: "", device: "", description };
+        const info = { vendor: "", architecture: "", device, description: "a driver" };
         return adapter && new Proxy(adapter, {
           get: (target, key) => {
             const value = Reflect.get(target, key, target);
@@ -385,7 +386,7 @@ gpuTest("a GPU that another program has is neither opened nor looked for with De
   const take = (adapter: unknown) => (found.push(adapter), Promise.reject(taken));
   const opening = openCheckedGpu({ device: "auto", webgpu: "auto", take }, () => dawn);
   await assert.rejects(opening, taken);
-  assert.deepEqual(found, [{ name: "A GPU", software: false }]);
+  assert.deepEqual(found, [{ name: "A GPU", software: false, webgpu: "dawn" }]);
 });
 
 dawnTest("Dawn's products are right, in the forms of its adapter", async () => {

@@ -25,7 +25,10 @@ const MAX_BYTES = 1 << 16;
 /** Changes with what the names of classes or the numbers of layouts mean, so that tables of another form are not read. */
 const TABLE_FORM = 2;
 
-/** What a table was measured for; another adapter, driver or program measures its own, and so do other features. */
+/**
+ * What a table was measured for; another adapter or program measures its own, and so do other features and another driver
+ * where it is known. Through Deno's WebGPU, which tells none, a table outlives an update of the driver.
+ */
 function tuningKey({ name, vendor, webgpu, backend, driver, software, features }: DeviceFacts): string {
   const device = [name, vendor, webgpu, backend, driver, software, features];
   return JSON.stringify([TABLE_FORM, VERSION_TEXT, ...device]);

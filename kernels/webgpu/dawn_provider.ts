@@ -36,6 +36,8 @@ let opened: Pick<GPU, "requestAdapter"> | null = null;
 export const DAWN_PROVIDER: WebGpuProvider = {
   name: "dawn",
   gpu: () => opened ??= openDawn(),
+  // The description is the driver's. The name has small letters and hyphens only: "nvidia-h100-80gb-hbm3".
+  identify: ({ device, description }) => ({ name: device, driver: description }),
   backend: () => BACKENDS[Deno.build.os] ?? "auto",
 };
 

@@ -19,5 +19,7 @@ export const DENO_PROVIDER: WebGpuProvider = {
   name: "deno",
   // A build of Deno may lack WebGPU although its types declare it.
   gpu: () => (navigator.gpu as GPU | undefined) ?? null,
+  // The description is the device's name, and the device is its number. Nothing tells the driver.
+  identify: ({ device, description }) => ({ name: description || device, driver: "" }),
   backend: () => Deno.env.get("DENO_WEBGPU_BACKEND") ?? (Deno.build.os === "darwin" ? "metal" : "auto"),
 };

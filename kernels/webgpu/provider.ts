@@ -13,6 +13,8 @@ export interface WebGpuProvider {
    * @throws {ServiceError} `device_unavailable`, with the fix, if something must be installed first.
    */
   gpu(): Pick<GPU, "requestAdapter"> | null;
+  /** What an adapter's information says: the device's name and its driver; "" for what it does not tell. */
+  identify(info: Pick<GPUAdapterInfo, "device" | "description">): { name: string; driver: string };
   /** The native interface below it, if the provider knows: "vulkan", "metal", "d3d12", else "auto". */
   backend(): string;
 }

@@ -14,6 +14,21 @@ import { testProviderContract } from "./provider_contract.ts";
 testProviderContract(gpuTest, DENO_PROVIDER);
 testProviderContract(dawnTest, DAWN_PROVIDER);
 
+Deno.test("Deno describes the device; Dawn describes its driver", () => {
+  const deno = { device: "9008", description: "NVIDIA H100 80GB HBM3" };
+  assert.deepEqual(DENO_PROVIDER.identify(deno), { name: "NVIDIA H100 80GB HBM3", driver: "" });
+  assert.deepEqual(DENO_PROVIDER.identify({ ...deno, description: "" }), { name: "9008", driver: "" });
+  const dawn = { device: "nvidia-h100-80gb-hbm3", description: "NVIDIA: 550.54" };
+  assert.deepEqual(DAWN_PROVIDER.identify(dawn), { name: "nvidia-h100-80gb-hbm3", driver: "NVIDIA: 550.54" });
+});
+
+dawnTest("Dawn's SwiftShader has its own name and driver", async () => {
+  const { device, facts } = await openGpu({ device: "auto", webgpu: "dawn" });
+  device.destroy();
+  if (!facts.software) return;
+  assert.match(`${facts.name}; ${facts.driver}`, /^swiftshader-device-.*; SwiftShader driver \d/);
+});
+
 /** A device of Dawn's backend that computes nothing and has every feature. */
 async function nullDevice(features: readonly string[]): Promise<GPUDevice> {
   const adapter = await openDawn("null").requestAdapter();

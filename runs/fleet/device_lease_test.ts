@@ -280,7 +280,7 @@ async function withRacingFleet(
     const { device } = fleet.fleet;
     let lock: DeviceLock | null = null, takes = false;
     device.ready = async () => {
-      if (takes) lock = await DeviceLock.take(other, { device: "GPU" });
+      if (takes) lock = await DeviceLock.take(other, { device: "GPU", webgpu: "deno" });
       takes = false;
     };
     try {

@@ -40,14 +40,23 @@ class SubmittingRecorder extends Recorder {
   }
 }
 
-/** Measures steps of each number of sequences on a device that runs what it is given, or does not. */
-export async function measureHostTimes(gpu: Gpu, all_rows: readonly number[]): Promise<HostTime[]> {
+/** A device, and whether it runs what it is given. */
+export interface HostDevice {
+  gpu: Gpu;
+  runs_commands: boolean;
+}
+
+/**
+ * Measures steps of each number of sequences. A device that runs commands has finished a block before the next one is
+ * measured: else the driver's queue would grow, and the host would wait for it.
+ */
+export async function measureHostTimes(on: HostDevice, all_rows: readonly number[]): Promise<HostTime[]> {
   const times: HostTime[] = [];
-  for (const rows of all_rows) times.push(await measureRows(gpu, rows));
+  for (const rows of all_rows) times.push(await measureRows(on, rows));
   return times;
 }
 
-async function measureRows(gpu: Gpu, rows: number): Promise<HostTime> {
+async function measureRows({ gpu, runs_commands }: HostDevice, rows: number): Promise<HostTime> {
   const { model: counted, allocator, adapter } = await headerModel(gpu, "0.5b", "f16");
   const recorder = new SubmittingRecorder(gpu, allocator), model = { ...counted, recorder };
   const slot_pages = ceilDiv(PROMPT + DRAWN, PAGE_TOKENS);
@@ -57,14 +66,21 @@ async function measureRows(gpu: Gpu, rows: number): Promise<HostTime> {
   });
   sampler.reserve(adapter.layout.padded_rank);
   const batcher = openSequences(sampler, adapter, rows);
-  while (batcher.counters.decode_steps === 0) await batcher.step();
+  // Nothing ends on a device that drops its commands.
+  const finish = async () => runs_commands && await recorder.submitAndWait();
+  while (batcher.counters.decode_steps === 0) {
+    await batcher.step();
+    await finish();
+  }
   const blocks: { dispatches: number; microseconds: number }[] = [];
   while (blocks.length < WARM_BLOCKS + BLOCKS) {
     const before = recorder.counters.dispatches, start = performance.now();
     if (!await batcher.step()) break;
     const dispatches = recorder.counters.dispatches - before;
     blocks.push({ dispatches, microseconds: 1000 * (performance.now() - start) / dispatches });
+    await finish();
   }
+  await finish();
   sampler.free();
   allocator.destroy();
   const last = blocks.slice(WARM_BLOCKS).map(({ microseconds }) => microseconds).toSorted((a, b) => a - b);

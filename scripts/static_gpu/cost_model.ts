@@ -20,9 +20,10 @@ export interface GpuModel {
   name: string;
   multiprocessors: number;
   clock_hz: number;
-  /** f32 multiply-adds of a multiprocessor in a cycle, and those of matrices in f16 whose sums are f32. */
+  /** f32 multiply-adds of a multiprocessor in a cycle. */
   lanes: number;
-  matrix_lanes: number;
+  /** Those of matrices in f16 whose sums are f32; null where the program multiplies none (`multipliesTiles`). */
+  matrix_lanes: number | null;
   bytes_per_second: number;
   /** Between the end of a dispatch and the start of one that waits for it. */
   gap_seconds: number;
@@ -30,8 +31,8 @@ export interface GpuModel {
 
 /**
  * @source The vendors' data sheets; the gaps are estimates. On an H100 the instruction that subgroups have reaches 0.63 of the
- * peak of matrices (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024); an M4 multiplies
- * matrices on its ordinary lanes.
+ * peak of matrices (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture", 2024). An RX 7900
+ * has subgroups of two sizes, and an M4 has matrices of 8 × 8 only.
  */
 export const GPU_MODELS: readonly GpuModel[] = [
   {
@@ -43,11 +44,11 @@ export const GPU_MODELS: readonly GpuModel[] = [
     ...{ bytes_per_second: 1008e9, gap_seconds: 3.5e-6 },
   },
   {
-    ...{ name: "RX 7900 XTX", multiprocessors: 96, clock_hz: 2.4e9, lanes: 64, matrix_lanes: 256 },
+    ...{ name: "RX 7900 XTX", multiprocessors: 96, clock_hz: 2.4e9, lanes: 64, matrix_lanes: null },
     ...{ bytes_per_second: 960e9, gap_seconds: 5e-6 },
   },
   {
-    ...{ name: "M4 Max", multiprocessors: 40, clock_hz: 1.6e9, lanes: 128, matrix_lanes: 128 },
+    ...{ name: "M4 Max", multiprocessors: 40, clock_hz: 1.6e9, lanes: 128, matrix_lanes: null },
     ...{ bytes_per_second: 546e9, gap_seconds: 5e-6 },
   },
 ];
@@ -152,11 +153,13 @@ function hasMatrices({ name }: Pick<Launch["kernel"], "name">): boolean {
   return name.startsWith("matmul_") && name.endsWith("_matrices");
 }
 
-/** @throws {Error} For a product in tiles that the compiler found none in. */
+/** @throws {Error} For a product in tiles that the compiler found none in, and for matrices that the GPU does not have. */
 function roundOf(gpu: GpuModel, { kernel }: Launch, statistics: StoredStatistics | null): Round {
   const text = kernelText(kernel);
   if (hasMatrices(kernel)) {
-    const { instructions, ...round } = matricesRound(gpu, matricesLayout(text));
+    const { lanes, matrix_lanes } = gpu;
+    if (matrix_lanes === null) throw new Error(`Cannot estimate ${kernel.name}: ${gpu.name} has no matrices`);
+    const { instructions, ...round } = matricesRound({ lanes, matrix_lanes }, matricesLayout(text));
     return { ...round, tile: { instructions, around: 0 } };
   }
   if (!statistics?.tile) throw new Error(`Cannot estimate ${kernel.name}: it has no tile`);

@@ -335,7 +335,7 @@ gpuTest(
   "nobody takes hardware from a run of another program, and a software adapter is shared",
   () =>
     withFolder(async (folder) => {
-      const hardware = { name: "GPU", software: false };
+      const hardware = { name: "GPU", software: false, webgpu: "deno" } as const;
       let opened = 0;
       const openUntaken = async ({ device, webgpu }: OpenRequest) => {
         opened++;

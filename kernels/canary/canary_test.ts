@@ -315,7 +315,7 @@ function named(
 ): WebGpuProvider {
   const inner = wrongDriver(change);
   return {
-    ...{ name, backend: () => "test" },
+    ...{ name, blocks_reads: false, backend: () => "test" },
     gpu: () => ({
       async requestAdapter(options) {
         const adapter = await inner.gpu()!.requestAdapter(options);

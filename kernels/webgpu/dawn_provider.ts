@@ -35,6 +35,7 @@ let opened: Pick<GPU, "requestAdapter"> | null = null;
 /** Dawn's WebGPU. */
 export const DAWN_PROVIDER: WebGpuProvider = {
   name: "dawn",
+  blocks_reads: false,
   gpu: () => opened ??= openDawn(),
   backend: () => BACKENDS[Deno.build.os] ?? "auto",
 };

@@ -9,7 +9,7 @@ import { blocksReads } from "../../kernels/readback.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, sampledTokens } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
-import { ceilDiv, roundUp } from "../../kernels/shape.ts";
+import { roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
 import { deviceForm } from "../../kernels/variant.ts";
 import { Activations } from "../model/activations.ts";
@@ -291,9 +291,7 @@ export class Sampler {
   reserve(padded_rank: number): void {
     this.#reserve(padded_rank);
     this.model.recorder.reserveReadback([this.#out], BLOCKS);
-    const { pages } = this.options;
-    this.#cache.reserve(ceilDiv(pages, 2));
-    this.#cache.reserve(pages);
+    this.#cache.reserve();
   }
 
   /** Whether the cache has room for pages 0 to `count - 1`. */

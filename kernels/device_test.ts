@@ -70,6 +70,7 @@ function lending(...descriptions: string[]): WebGpuProvider {
   };
   return {
     name: "dawn",
+    blocks_reads: false,
     gpu: () => ({ requestAdapter } as unknown as GPU),
     identify: DENO_PROVIDER.identify,
     backend: () => "none",
@@ -100,6 +101,7 @@ gpuTest("a provider's adapters and backend are those of the opened device", asyn
   let asked = 0;
   const provider: WebGpuProvider = {
     name: "dawn",
+    blocks_reads: false,
     gpu: () => ({ requestAdapter: (options) => (asked++, DENO_PROVIDER.gpu()!.requestAdapter(options)) }),
     identify: ({ description }) => ({ name: `its ${description}`, driver: "its driver" }),
     backend: () => "its own",

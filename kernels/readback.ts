@@ -1,14 +1,24 @@
 /**
  * Reads from the device. Once a device is open, no other file does. In Deno's WebGPU reading blocks the thread until the
- * device has done all that was submitted: call it once per step.
+ * device has done all that was submitted ({@link blocksReads}): call it once per step.
  */
 
 import { ServiceError } from "../core/errors.ts";
 import { hearMessages } from "../core/pauses.ts";
 import { type Allocator, type Tensor, tensorBytes } from "./tensor.ts";
+import type { GpuCard } from "../core/device.ts";
+import { webGpuProvider } from "./webgpu/choose_provider.ts";
 import { isMappedEarly } from "./webgpu/deno_provider.ts";
 
 const MIN_BYTES = 1 << 16;
+
+/**
+ * Whether a read blocks the thread until the device has done all that was submitted: what was submitted behind the copies
+ * then only delays them.
+ */
+export function blocksReads({ facts }: Pick<GpuCard, "facts">): boolean {
+  return webGpuProvider(facts.webgpu).blocks_reads;
+}
 
 /** Copies tensors into one buffer that the host maps. */
 export class Staging {

@@ -316,7 +316,7 @@ function named(
 ): WebGpuProvider {
   const inner = wrongDriver(change);
   return {
-    ...{ name, backend: () => "test", identify: DAWN_PROVIDER.identify },
+    ...{ name, blocks_reads: false, backend: () => "test", identify: DAWN_PROVIDER.identify },
     gpu: () => ({
       async requestAdapter(options) {
         const adapter = await inner.gpu()!.requestAdapter(options);

@@ -47,7 +47,8 @@ const BLOCK = 32u;
 
 var<workgroup> q_head: array<array<vec4<f32>, {D4}>, {HEADS}>;
 var<workgroup> place: array<u32, {THREADS}>;
-var<workgroup> p: array<array<f32, {THREADS}>, {HEADS}>;
+// 4 numbers of padding keep heads in different banks.
+var<workgroup> p: array<array<f32, {THREADS+4}>, {HEADS}>;
 // The largest score of each block of 32 tokens.
 var<workgroup> tops: array<array<f32, {BLOCKS}>, {HEADS}>;
 
@@ -131,9 +132,10 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     workgroupBarrier();
     if thread < {HEADS*BLOCKS}u {
       var top = LOWEST;
-      let block = thread % {BLOCKS}u * BLOCK;
-      for (var x = 0u; x < BLOCK; x++) { top = max(top, p[thread / {BLOCKS}u][block + x]); }
-      tops[thread / {BLOCKS}u][thread % {BLOCKS}u] = top;
+      let b = thread % {BLOCKS}u;
+      // Blocks begin in the same bank, so each has a first number of its own.
+      for (var x = 0u; x < BLOCK; x++) { top = max(top, p[thread / {BLOCKS}u][b * BLOCK + (x + b) % BLOCK]); }
+      tops[thread / {BLOCKS}u][b] = top;
     }
     workgroupBarrier();
     #for h HEADS

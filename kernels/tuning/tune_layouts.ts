@@ -41,14 +41,26 @@ export const BUDGET_MS = { gpu: 4000, software: 5000 };
 const CLEARLY_FASTER = 0.95;
 
 /** A layout that takes this share of that time is not timed again. */
-const CLEARLY_SLOWER = 1.5;
+const CLEARLY_SLOWER = 1.2;
 
 /** Each layout is timed so often, in turn with the others. All are compiled when their bits are compared. */
 const ROUNDS = 2;
 
-/** Floating-point operations of a measurement: long beside the wait for the device. */
+/** Floating-point operations of a measurement, of a class's first one on a GPU, and the most products of that. */
 const BATCH_FLOPS = { gpu: 2e10, software: 2e8 };
-const MOST_DISPATCHES = 512;
+const MOST_FIRST = 512;
+
+/** On a GPU a measurement has as many products as the usual layout computes in this time: at least, and as a target. */
+const BUSY_MS = { least: 10, target: 15 };
+
+/** The most products of a measurement. */
+const MOST_PRODUCTS = 8192;
+
+/** A GPU works on so many products while the next ones are recorded. */
+const SUBMIT_PRODUCTS = 32;
+
+/** Empty submits that are timed, and the shortest time that can be told from them. */
+const IDLE_RUNS = 3, SHORTEST_MS = 0.05;
 
 /** The size with which bits of layouts are compared: complete tiles of some, edges of others, and several chunks. */
 const CHECKED = { rows: 132, columns: 256, depth: 512 };
@@ -63,7 +75,7 @@ export type MeasuredProduct = Omit<MeasuredClass, "name">;
 export interface LayoutMeter {
   /** The bits of a product of fixed numbers; rejects for a layout that the driver does not compile. */
   bits(kind: ProductKind, layout: ScalarLayout): Promise<Uint32Array>;
-  /** Milliseconds of a number of products that depends on the size alone. */
+  /** Milliseconds of a number of products, the same for all layouts of one `product`, without what an empty submit takes. */
   time(product: MeasuredProduct, layout: ScalarLayout): Promise<number>;
   close(): void;
 }
@@ -218,6 +230,36 @@ function filled(allocator: Allocator, elements: number, dtype: "f32" | "f16"): T
   return tensor;
 }
 
+/** Milliseconds until a number of products is computed; of none: of an empty submit. */
+type TimedRun = (count: number, product: MeasuredProduct, layout: ScalarLayout) => Promise<number>;
+
+/**
+ * {@link LayoutMeter.time} of runs. A GPU's first run of a class finds how many products are long beside the host's work and
+ * the wait for the device.
+ */
+export function timeProducts({ facts }: Pick<Gpu, "facts">, run: TimedRun): LayoutMeter["time"] {
+  const counts = new WeakMap<MeasuredProduct, number>();
+  let idle_ms: number | null = null;
+  return async (product, layout) => {
+    if (idle_ms === null) {
+      idle_ms = Infinity;
+      for (let i = 0; i < IDLE_RUNS; i++) idle_ms = Math.min(idle_ms, await run(0, product, layout));
+    }
+    const idle = idle_ms, busy = async (count: number) => await run(count, product, layout) - idle;
+    const flops = 2 * product.rows * sumOf(product.columns) * product.depth;
+    const first = Math.round(BATCH_FLOPS[facts.software ? "software" : "gpu"] / flops);
+    const known = counts.get(product);
+    let count = known ?? Math.max(1, Math.min(MOST_FIRST, first)), ms = await busy(count);
+    while (!known && !facts.software && ms < BUSY_MS.least && count < MOST_PRODUCTS) {
+      // A wait of uncertain length may be most of a short time.
+      count = Math.min(MOST_PRODUCTS, Math.ceil(count * BUSY_MS.target / Math.max(ms, BUSY_MS.target / 16)));
+      ms = await busy(count);
+    }
+    counts.set(product, count);
+    return Math.max(ms, SHORTEST_MS);
+  };
+}
+
 const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, one) => sum + one, 0);
 
 /** A meter of a device that has classes, with tensors for the largest of them. */
@@ -262,15 +304,15 @@ export function deviceMeter(gpu: Gpu, clock: Pick<Clock, "monotonic_ms">): Layou
       const [bytes] = await recorder.submitAndRead([record(layout, { kind, ...CHECKED, columns })]);
       return new Uint32Array(bytes!);
     },
-    async time(product, layout) {
-      const flops = 2 * product.rows * sumOf(product.columns) * product.depth;
-      const batch = BATCH_FLOPS[gpu.facts.software ? "software" : "gpu"];
-      const count = Math.max(1, Math.min(MOST_DISPATCHES, Math.round(batch / flops)));
-      for (let i = 0; i < count; i++) record(layout, product, product.kind.product === "segments" ? i : 0);
+    time: timeProducts(gpu, async (count, product, layout) => {
       const from = clock.monotonic_ms();
+      for (let i = 0; i < count; i++) {
+        if (i > 0 && i % SUBMIT_PRODUCTS === 0 && !gpu.facts.software) recorder.submit();
+        record(layout, product, product.kind.product === "segments" ? i : 0);
+      }
       await recorder.submitAndWait();
       return clock.monotonic_ms() - from;
-    },
+    }),
     close() {
       recorder.destroy();
       allocator.destroy();

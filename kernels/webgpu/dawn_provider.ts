@@ -35,6 +35,7 @@ let opened: Pick<GPU, "requestAdapter"> | null = null;
 /** Dawn's WebGPU. */
 export const DAWN_PROVIDER: WebGpuProvider = {
   name: "dawn",
+  blocks_reads: false,
   gpu: () => opened ??= openDawn(),
   // The description is the driver's. The name has small letters and hyphens only: "nvidia-h100-80gb-hbm3".
   identify: ({ device, description }) => ({ name: device, driver: description }),

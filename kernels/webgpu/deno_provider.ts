@@ -17,6 +17,7 @@ export function isMappedEarly(buffer: GPUBuffer): boolean {
 /** Deno's WebGPU. Its names are always global; `DENO_WEBGPU_BACKEND` chooses the native interface. */
 export const DENO_PROVIDER: WebGpuProvider = {
   name: "deno",
+  blocks_reads: true,
   // A build of Deno may lack WebGPU although its types declare it.
   gpu: () => (navigator.gpu as GPU | undefined) ?? null,
   // The description is the device's name, and the device is its number. Nothing tells the driver.

@@ -5,6 +5,8 @@ import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 /** A WebGPU implementation in this process. */
 export interface WebGpuProvider {
   readonly name: WebGpuProviderName;
+  /** Whether a read blocks the thread until the device has done all that was submitted, later work included. */
+  readonly blocks_reads: boolean;
   /**
    * The entry to WebGPU; null if this process has none. Its devices take the kernels' WGSL, which enables no
    * extension: a device enables those of its features. The program uses no names of the standard as values but the

@@ -4,7 +4,7 @@ import { ServiceError } from "../../core/errors.ts";
 import { PAGE_TOKENS } from "../../core/kv_pages.ts";
 import type { Recorder } from "../../kernels/recorder.ts";
 import { ceilDiv } from "../../kernels/shape.ts";
-import type { Allocator, Tensor } from "../../kernels/tensor.ts";
+import { type Allocator, type Tensor, tensorBytes } from "../../kernels/tensor.ts";
 import type { ModelShape } from "../model/model_shape.ts";
 
 export interface KvCacheOptions {
@@ -21,6 +21,12 @@ export interface LayerPages {
 
 /** The fewest pages of a cache: below this, memory is too little to matter. */
 const MIN_PAGES = 64;
+
+/**
+ * On a GPU, bytes of tensors that larger ones have replaced, after which a growing cache waits for the device: a driver
+ * frees a buffer only when the copy from it is done.
+ */
+export const UNFREED_BYTES = 32 << 20;
 
 /** A tensor that can be freed by itself. */
 interface Held {
@@ -48,25 +54,25 @@ export class KvCache {
     return { k_pages: this.#held[2 * index]!.tensor, v_pages: this.#held[2 * index + 1]!.tensor };
   }
 
-  /**
-   * Makes room for pages 0 to `count - 1`. The capacity is the smallest ⌈pages / 2ⁿ⌉ that suffices. What pages hold is
-   * kept. Tensors grow one after another, so the old and the new bytes of only one of them are there at once.
-   */
-  reserve(count: number): void {
-    const capacity = this.#capacityFor(count);
-    for (let i = 0; i < this.#tensors; i++) {
-      if (this.#isShort(i, capacity)) this.#put(i, this.#create(capacity));
-    }
-    this.#capacity = Math.max(this.#capacity, capacity);
+  /** Allocates all pages, and for a moment what {@link grow} needs beside them. What pages hold is lost. */
+  reserve(): void {
+    this.free();
+    const { pages } = this.options, before = this.#capacityFor(ceilDiv(pages, 2));
+    for (let i = 0; i < this.#tensors; i++) this.#held.push(this.#create(pages));
+    this.#capacity = pages;
+    if (before < pages) this.#create(before).scope.destroy();
   }
 
   /**
-   * Like {@link reserve}, for a device that may have no more memory: the pages that were there keep what they hold.
+   * Makes room for pages 0 to `count - 1`. The capacity is the smallest ⌈pages / 2ⁿ⌉ that suffices. What pages hold is
+   * kept, also where the device has no more memory. Tensors grow one after another, so of only one of them, and of up to
+   * {@link UNFREED_BYTES} that the device still copies, are the old bytes there besides the new ones.
    *
-   * @throws {ServiceError} `out_of_memory`.
+   * @throws {ServiceError} `out_of_memory`; `device_lost`.
    */
   async grow(count: number): Promise<void> {
-    const capacity = this.#capacityFor(count), { device } = this.model.recorder.gpu;
+    const capacity = this.#capacityFor(count), { recorder } = this.model, { device, facts } = recorder.gpu;
+    let unfreed_bytes = 0;
     for (let i = 0; i < this.#tensors; i++) {
       if (!this.#isShort(i, capacity)) continue;
       device.pushErrorScope("out-of-memory");
@@ -79,7 +85,11 @@ export class KvCache {
           { component: "kv", pages: this.options.pages },
         );
       }
-      this.#put(i, held);
+      unfreed_bytes += this.#put(i, held);
+      // A software adapter has copied by now.
+      if (facts.software || unfreed_bytes < UNFREED_BYTES) continue;
+      await recorder.submitAndWait();
+      unfreed_bytes = 0;
     }
     this.#capacity = Math.max(this.#capacity, capacity);
   }
@@ -108,14 +118,15 @@ export class KvCache {
     return held === undefined || held.tensor.shape[0]! < capacity;
   }
 
-  #put(index: number, held: Held): void {
+  /** @returns The bytes of the tensor that is replaced. */
+  #put(index: number, held: Held): number {
     const old = this.#held[index];
-    if (old) {
-      this.model.recorder.copy(old.tensor, held.tensor);
-      old.scope.destroy();
-      this.model.recorder.forgetAll();
-    }
     this.#held[index] = held;
+    if (!old) return 0;
+    this.model.recorder.copy(old.tensor, held.tensor);
+    old.scope.destroy();
+    this.model.recorder.forgetAll();
+    return tensorBytes(old.tensor.shape, old.tensor.dtype);
   }
 
   #create(capacity: number): Held {

@@ -1,5 +1,6 @@
 import { deepEqual, equal, match } from "node:assert/strict";
 import { ServiceError } from "../../core/errors.ts";
+import type { WebGpuProviderName } from "../../core/webgpu_providers.ts";
 import { continuation, createBatcher, generate, open, some } from "./batcher_testing.ts";
 import { byPages } from "./running_block.ts";
 import { Sampler } from "./sampler.ts";
@@ -11,10 +12,12 @@ Deno.test("rows are ordered by their pages, whichever of two is asked about firs
   }
 });
 
-Deno.test("blocks run ahead on a GPU, and not on a software adapter", () => {
+Deno.test("blocks run ahead on a GPU whose reads do not block the thread, and not on a software adapter", () => {
   const ahead = Object.getOwnPropertyDescriptor(Sampler.prototype, "runs_ahead")!.get!;
-  const sampler = (software: boolean) => ({ model: { recorder: { gpu: { facts: { software } } } } });
-  deepEqual([true, false].map((software) => ahead.call(sampler(software))), [false, true]);
+  const runsAhead = (webgpu: WebGpuProviderName, software: boolean) =>
+    ahead.call({ model: { recorder: { gpu: { facts: { webgpu, software } } } } });
+  deepEqual([runsAhead("dawn", false), runsAhead("dawn", true)], [true, false]);
+  deepEqual([runsAhead("deno", false), runsAhead("deno", true)], [false, false]);
 });
 
 Deno.test("a block is started before the last one is read, unless the host has something to do between", async () => {

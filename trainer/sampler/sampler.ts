@@ -5,10 +5,11 @@
 
 import { attentionPaged, type PagedOptions } from "../../kernels/kv_pages/attention_paged.ts";
 import { kvCopyPage, kvPlaces, kvWrite } from "../../kernels/kv_pages/kv_pages.ts";
+import { blocksReads } from "../../kernels/readback.ts";
 import { gatherRows, scatterRows } from "../../kernels/rows/rows.ts";
 import { advance, sampledTokens } from "../../kernels/sample_token/advance.ts";
 import { samplePartials, sampleToken, topCutoff } from "../../kernels/sample_token/sample_token.ts";
-import { ceilDiv, roundUp } from "../../kernels/shape.ts";
+import { roundUp } from "../../kernels/shape.ts";
 import { type Allocator, type DType, type Tensor, view } from "../../kernels/tensor.ts";
 import { deviceForm } from "../../kernels/variant.ts";
 import { Activations } from "../model/activations.ts";
@@ -197,11 +198,13 @@ export class Sampler {
   }
 
   /**
-   * Whether a block should be started before the one before it is read: on a GPU. A software adapter computes as long for
-   * a row that has ended as for one that goes on.
+   * Whether a block should be started before the one before it is read: on a GPU, where reads do not block the thread. If
+   * they do, the numbers come when both blocks are done. A software adapter computes as long for a row that has ended as
+   * for one that goes on.
    */
   get runs_ahead(): boolean {
-    return !this.model.recorder.gpu.facts.software;
+    const { gpu } = this.model.recorder;
+    return !gpu.facts.software && !blocksReads(gpu);
   }
 
   /**
@@ -295,9 +298,7 @@ export class Sampler {
   reserve(padded_rank: number): void {
     this.#reserve(padded_rank);
     this.model.recorder.reserveReadback([this.#out], BLOCKS);
-    const { pages } = this.options;
-    this.#cache.reserve(ceilDiv(pages, 2));
-    this.#cache.reserve(pages);
+    this.#cache.reserve();
   }
 
   /** Whether the cache has room for pages 0 to `count - 1`. */

@@ -5,7 +5,7 @@ import { gpuTest } from "../../kernels/gpu_testing.ts";
 import { adapterLayout, DeviceAdapter } from "../../trainer/model/device_adapter.ts";
 import { type LoadedParts, loadParts, readGolden, sample } from "./golden.ts";
 
-/** Two of them read one input: the second's columns begin after the first's padded rank. */
+/** Two read one input: the second's columns begin after the first's padded rank. */
 const TARGETS: LoraTarget[] = ["k_proj", "v_proj", "o_proj", "up_proj"];
 const RANK = 3;
 /**

@@ -284,7 +284,8 @@ export function isDeviceTaken({ code, details }: Pick<ErrorRecord, "code" | "det
 }
 
 function taken(device: string, holder: DeviceHolder): ServiceError {
-  const what = holder.device === device ? "it" : `${holder.device} through another WebGPU`;
+  const is_other = holder.webgpu !== undefined && holder.device !== device;
+  const what = is_other ? `${holder.device} through another WebGPU` : "it";
   return new ServiceError(
     "device_unavailable",
     `Cannot use ${device}: ${holderText(holder)}, has ${what}; wait until that ends`,

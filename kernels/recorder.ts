@@ -237,6 +237,11 @@ export class Recorder {
     });
   }
 
+  /** Whether something was recorded and not submitted. */
+  get has_recorded(): boolean {
+    return this.#dispatches.length > 0;
+  }
+
   /** Discards what was recorded and not submitted, after a failure halfway. */
   discard(): void {
     this.#age++;

@@ -1,8 +1,8 @@
 /**
- * `deno task bench-host [--gpu] [--rows <n>[,<n>]]`: the host's time for a dispatch in decode steps of a model of 0.5 billion parameters, from
- * the engine's batcher to the driver. Without `--gpu` the device is an AMD GPU that is not there, whose driver drops the
+ * `deno task bench-host [--gpu] [--rows <n>[,<n>]]`: the host's time for a dispatch in decode steps of a model of 0.5 billion
+ * parameters, from the engine's batcher to the driver. Without `--gpu` the device is an AMD GPU that is not there, whose driver drops the
  * commands (scripts/static_gpu): what is measured is this program, V8 and Deno's WebGPU, and no driver. Prints each line and
- * stores them in docs/bench/host.jsonl, or in `--out <file>`. Nothing asserts a time.
+ * stores them in docs/bench/host.jsonl, with `--gpu` gpu_host.jsonl, or in `--out <file>`. Nothing asserts a time.
  */
 
 import { fileURLToPath } from "node:url";
@@ -16,6 +16,7 @@ import { currentCommit, machineName } from "./bench/report.ts";
 import { missingCompiler, runWithoutGpu } from "./static_gpu/radv.ts";
 
 const RESULTS = fileURLToPath(new URL("../docs/bench/host.jsonl", import.meta.url));
+const GPU_RESULTS = fileURLToPath(new URL("../docs/bench/gpu_host.jsonl", import.meta.url));
 
 /** The device in a process of {@link runWithoutGpu}. Opening it as {@link openGpu} does would run commands. */
 async function openWithoutCommands(): Promise<Gpu> {
@@ -33,13 +34,13 @@ function numbersOf(rows: string): number[] {
 }
 
 async function benchHost(rows: string, { out, on_gpu }: { out: string; on_gpu: boolean }): Promise<void> {
-  const gpu = on_gpu ? await openGpu({ device: "auto", webgpu: "auto" }) : null;
-  const missing = !gpu
-    ? await missingCompiler()
-    : gpu.facts.software
-    ? "a software adapter computes on the host's processors"
-    : null;
-  if (missing) return console.log(`skipped: ${missing}`);
+  const gpu = on_gpu ? await openGpu({ device: "auto", webgpu: "deno" }) : null;
+  const on_host = gpu?.facts.software ? "a software adapter computes on the host's processors" : null;
+  const missing = gpu ? on_host : await missingCompiler();
+  if (missing) {
+    console.log(`skipped: ${missing}`);
+    return gpu?.device.destroy();
+  }
   const device = gpu ? gpu.facts.name : "none, commands are dropped";
   const times = gpu
     ? await measureHostTimes({ gpu, runs_commands: true }, numbersOf(rows))
@@ -49,7 +50,14 @@ async function benchHost(rows: string, { out, on_gpu }: { out: string; on_gpu: b
     commit: await currentCommit(),
     time: new Date().toISOString(),
   };
-  const lines = times.map((time: object) => ({ bench: "host", device, unit: "µs", ...time, ...facts }));
+  const lines = times.map((time: object) => ({
+    bench: "host",
+    device,
+    webgpu: "deno",
+    unit: "µs",
+    ...time,
+    ...facts,
+  }));
   for (const line of lines) console.log(line);
   await writeFileAtomic(out, lines.map((line: object) => JSON.stringify(line) + "\n").join(""));
   gpu?.device.destroy();
@@ -62,7 +70,7 @@ if (import.meta.main) {
       // In the process of runWithoutGpu.
       here: { type: "boolean", default: false },
       rows: { type: "string", default: "1,8,64,256" },
-      out: { type: "string", default: RESULTS },
+      out: { type: "string" },
     },
   });
   if (values.here) {
@@ -71,5 +79,6 @@ if (import.meta.main) {
     // The device was never one: leaving by the usual way would wait for it.
     Deno.exit(0);
   }
-  await benchHost(values.rows, { out: values.out, on_gpu: values.gpu });
+  const { gpu: on_gpu, out = on_gpu ? GPU_RESULTS : RESULTS } = values;
+  await benchHost(values.rows, { out, on_gpu });
 }

@@ -46,6 +46,11 @@ function usage(): string {
 
 const asText = (value: unknown) => JSON.stringify(value, null, 1);
 
+/** The results of all parts. */
+async function stored(): Promise<object> {
+  return JSON.parse(await Deno.readTextFile(RESULTS));
+}
+
 const loadAverage = () => rounded(Deno.loadavg()[0] ?? 0);
 
 async function facts(): Promise<object> {
@@ -69,6 +74,8 @@ if (import.meta.main) {
   const { full } = part, seed = Number(values.seed ?? 1);
   const count = Number(values.count ?? full.count), minutes = Number(values.minutes ?? full.minutes);
   const is_complete = count >= full.count && minutes >= full.minutes;
+  // A file that cannot be read is told before the long run.
+  if (is_complete) await stored();
   const started = await facts(), started_ms = performance.now(), load_before = loadAverage();
   const { failures, ...measured } = await part.run({
     count,
@@ -92,9 +99,6 @@ if (import.meta.main) {
   };
   console.log(asText(result));
   if (values.out !== undefined) await writeFileAtomic(values.out, `${asText(result)}\n`);
-  else if (is_complete) {
-    const all = { ...JSON.parse(await Deno.readTextFile(RESULTS)), [name]: result };
-    await writeFileAtomic(RESULTS, `${asText(all)}\n`);
-  }
+  else if (is_complete) await writeFileAtomic(RESULTS, `${asText({ ...await stored(), [name]: result })}\n`);
   Deno.exit(failures.length === 0 ? 0 : 1);
 }

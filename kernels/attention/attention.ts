@@ -246,7 +246,7 @@ function recordKeyTiles(
       recorder.dispatch(kernel, { ...values, ...at }, tensors, grid);
       continue;
     }
-    // Of all keys that have room, so that a new number of rows costs no new bind group.
+    // Of all keys that have room, so that rows in as many parts cost no new bind group.
     const { scratch } = recorder, dims = [parts, keys, kv_heads, width];
     const parts_k = view(scratch, dims), parts_v = view(scratch, dims, parts * keys * kv_heads * width);
     recorder.dispatch(kernel, { ...values, ...at }, { ...tensors, d_k: parts_k, d_v: parts_v }, grid);

@@ -104,12 +104,19 @@ const reduceKernel = defineKernel({
   outputs: ["out"],
 });
 
-/** The number of f32 elements of `partials` for {@link loraGradient} with up to `rows` rows; 0 when it needs none. */
+/**
+ * The number of f32 elements of `partials` for {@link loraGradient} with up to so many rows and ranks; 0 when it needs none. A
+ * rank may need more than a higher one.
+ */
 export function loraGradientPartials(
-  shape: { rows: number; columns: number; rank: number },
+  { rows, columns, rank: most }: { rows: number; columns: number; rank: number },
   form: KernelForm,
 ): number {
-  return form === "tiles" ? splitGradient(shape).wanted * shape.columns * shape.rank : 0;
+  let elements = 0;
+  for (let rank = 4; form === "tiles" && rank <= most; rank += 4) {
+    elements = Math.max(elements, splitGradient({ rows, columns, rank }).wanted * columns * rank);
+  }
+  return elements;
 }
 
 /** What a GPU's workgroups own. It depends only on the shapes, so that the sum has the same bits in every run. */

@@ -3,7 +3,7 @@ import type { Gpu } from "../device.ts";
 import { ShapeError } from "../shape.ts";
 import { centralDifferences, expectClose, filled, gpuTest, randomNormal, run } from "../gpu_testing.ts";
 import { deviceOptions, type FormOptions } from "../variant.ts";
-import { lanesParts, loraGradient, loraGradientPartials } from "./lora_gradient.ts";
+import { lanesParts, loraGradient, loraGradientPartials, splitGradient } from "./lora_gradient.ts";
 import { CASES, type LoraGradientCase } from "./lora_gradient_cases.ts";
 import { loraGradientReference } from "./lora_gradient_reference.ts";
 
@@ -125,4 +125,17 @@ gpuTest("lora_gradient names the tensor whose shape is wrong", async (gpu) => {
       refuses("Cannot use q with 8 columns: expected 4 from column 8 on", {}, 8);
     },
   );
+});
+
+Deno.test("partial sums of up to a rank have room for those of every lower one", () => {
+  const rows = 4096,
+    columns = 4864,
+    roomOf = (rank: number) => loraGradientPartials({ rows, columns, rank }, "tiles");
+  for (const most of [8, 64, 68, 96, 128, 256]) {
+    for (let rank = 4; rank <= most; rank += 4) {
+      const needed = splitGradient({ rows, columns, rank }).parts * columns * rank;
+      assert.ok(needed <= roomOf(most), `${rank} of ${most}`);
+    }
+  }
+  assert.equal(loraGradientPartials({ rows, columns, rank: 64 }, "lanes"), 0);
 });

@@ -23,7 +23,10 @@ import statisticsWgsl from "./token_logprobs.wgsl" with { type: "text" };
 import partialsWgsl from "./vocabulary_partials.wgsl" with { type: "text" };
 
 const THREADS = 64;
-/** The most slices of a row, as many as a workgroup of {@link slicesPart} has threads on a GPU: enough threads for a GPU when rows are few, with at least this many items each. */
+/**
+ * The most slices of a row, as many as a workgroup of {@link slicesPart} has threads on a GPU: enough for a GPU when rows are
+ * few. Each has at least this many items.
+ */
 export const MAX_SLICES = 256;
 const MIN_SLICE_ITEMS = 32;
 

@@ -1,4 +1,4 @@
-import { equal, notDeepEqual, ok } from "node:assert/strict";
+import { deepEqual, equal, notDeepEqual, ok } from "node:assert/strict";
 import type { Gpu } from "../../kernels/device.ts";
 import { gpuTest, lacksF16 } from "../../kernels/gpu_testing.ts";
 import { withEmulatedMatrices } from "../../kernels/matmul/emulated_matrices_testing.ts";
@@ -65,6 +65,35 @@ gpuTest(
       const worst = compareGradients(await readGradients(parts, adapter), known);
       ok(worst.tensor <= tolerance.gradient, `a gradient is off by a relative ${worst.tensor}`);
       ok(worst.element <= ELEMENT_TOLERANCE.f32, `an element is off by ${worst.element} of its rms`);
+    });
+  },
+);
+
+gpuTest(
+  "layers that are computed again, chunks and micro-batches between submits change no gradient",
+  async (gpu) => {
+    const as_gpu = { ...gpu, facts: { ...gpu.facts, software: false } };
+    const { ids, mask } = lora.batch[0]!, start = mask.indexOf(1) - 8, length = 80;
+    const one = (first: number) =>
+      sample(ids.slice(first, first + length), first, {
+        loss_mask: Array.from({ length }, (_, t) => t > 0 ? 1 : 0),
+      });
+    const samples = [{ ...one(start - 40), trajectory: 0 }, { ...one(start), trajectory: 1 }];
+    await withParts(as_gpu, { kind: "f16" }, async ({ allocator, model }, adapter) => {
+      const request = { loss: supervised(100), optimizer: optimizer(0) }, { counters } = model.recorder;
+      const take = async (gradient_checkpointing: boolean) => {
+        const sizes = { micro_batch_tokens: 96, loss_chunk_rows: 64, gradient_checkpointing };
+        const trainer = new Trainer(allocator, model, sizes), before = counters.submits;
+        const { micro_batches } = await trainer.step(adapter, samples, request);
+        const submits = counters.submits - before, gradient = await trainer.readGradient(adapter);
+        trainer.free();
+        return { micro_batches, submits, gradient };
+      };
+      const kept = await take(false), again = await take(true);
+      // Layers forward and backward and two chunks of each micro-batch, the wait for the first one, and the end.
+      const expected = 2 * (2 * model.shape.layers.length + 2) + 1 + 1;
+      deepEqual([kept.micro_batches, kept.submits, again.submits], [2, expected, expected]);
+      deepEqual(again.gradient, kept.gradient);
     });
   },
 );

@@ -39,8 +39,8 @@ export interface EngineParts {
 
 /**
  * Creates the trainer and the sampler. They use the same memory in turn: the sampler's cache and the arrays of its steps
- * while it samples, the arrays of a pass while it trains. All that a call of the sampler can need is allocated once and
- * freed again, so that a device with too little memory shows it here. With a demand, so is what the trainer needs, and
+ * while it samples, the arrays of a pass while it trains. What a call of the sampler can need (`Sampler.reserve`) is
+ * allocated once and freed again, so that a device with too little memory shows it here. With a demand, so is what the trainer needs, and
  * it stays.
  *
  * @throws {ServiceError} `out_of_memory` when the device cannot bind a buffer.

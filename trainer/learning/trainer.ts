@@ -1,6 +1,6 @@
 /**
- * Scores samples and trains on them. A micro-batch is one submit, on a GPU one for each layer and chunk of logits; each call
- * is one readback. A call can be abandoned between micro-batches.
+ * Scores samples and trains on them. A micro-batch is one submit, on a GPU one for each layer of each pass and chunk of
+ * logits; each call is one readback. A call can be abandoned between micro-batches.
  */
 
 import { type Clock, systemClock } from "../../core/clock.ts";
@@ -236,7 +236,7 @@ export class Trainer {
       if (is_long) {
         await recorder.submitAndWait();
         queued.done();
-      } else recorder.submit();
+      } else if (recorder.has_recorded) recorder.submit();
       if (signal) await hearMessages();
     }
   }

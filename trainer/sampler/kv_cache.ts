@@ -54,7 +54,10 @@ export class KvCache {
     return { k_pages: this.#held[2 * index]!.tensor, v_pages: this.#held[2 * index + 1]!.tensor };
   }
 
-  /** Allocates all pages, and for a moment what {@link grow} needs beside them. What pages hold is lost. */
+  /**
+   * Allocates all pages, and for a moment the tensor that {@link grow} has beside them; not the {@link UNFREED_BYTES} that a
+   * device may still copy then. What pages hold is lost.
+   */
   reserve(): void {
     this.free();
     const { pages } = this.options, before = this.#capacityFor(ceilDiv(pages, 2));

@@ -149,7 +149,7 @@ export class Sampler {
     this.#partials = create([samplePartials(batch, shape.vocabulary)]);
   }
 
-  /** Runs tokens through the model: one submit, no readback. The caller updates the sequences' states. */
+  /** Runs tokens through the model, without a readback. The caller updates the sequences' states. */
   prefill(adapter: DeviceAdapter | null, parts: readonly PrefillPart[]): void {
     this.#uploadPages(parts.map(({ sequence }) => sequence));
     this.#recordGiven(adapter, parts);
@@ -292,8 +292,8 @@ export class Sampler {
   }
 
   /**
-   * Allocates all that steps with adapters of this rank can need, the growth of the cache to its last page included; on a
-   * software adapter all but the textures of these tensors.
+   * Allocates all that steps with adapters of this rank can need, the growth of the cache to its last page included, but for
+   * what a GPU has not freed by then; on a software adapter all but the textures of these tensors.
    */
   reserve(padded_rank: number): void {
     this.#reserve(padded_rank);

@@ -1,7 +1,7 @@
-/** Output is passed on in blocks of so many bytes. */
+/** Output passes on in blocks of so many bytes. */
 export const BLOCK_BYTES = 65_536;
 
-/** After so many rounds of killing that met new ones, all die. */
+/** After so many rounds of killing that met new processes, all die. */
 const MAX_ROUNDS = 10;
 
 /**
